@@ -1,0 +1,46 @@
+# Two commands set everything up: `make demo` and `make test`. CI calls these targets and nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: setup demo test format lint types imports unit lock bench clean
+.DEFAULT_GOAL := test
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "burstwatch needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup
+	$(BIN)/burstlab demo
+
+test: lint types imports unit
+
+format: setup
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+imports: setup
+	$(BIN)/lint-imports
+
+unit: setup
+	$(BIN)/pytest -n auto
+
+lock:
+	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url pyproject.toml -o requirements.txt
+
+clean:
+	rm -rf $(VENV) demo build .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

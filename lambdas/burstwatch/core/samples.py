@@ -1,0 +1,72 @@
+"""Recorded datapoints: one-minute values with explicit gaps."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+PERIOD_S: Final = 60
+"""Width of one sample in seconds; CloudWatch collects EBS metrics every minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One datapoint: the minute it covers begins at ``start_s`` (seconds since the epoch)."""
+
+    start_s: int
+    value: float
+
+    @property
+    def end_s(self) -> int:
+        return self.start_s + PERIOD_S
+
+    @property
+    def ended_at(self) -> datetime:
+        return datetime.fromtimestamp(self.end_s, tz=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One-minute samples of one metric, oldest first; a minute without a sample is a gap.
+
+    Kept as two flat tuples because a pass over a large fleet holds millions of datapoints.
+    """
+
+    starts_s: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.starts_s) != len(self.values):
+            raise ValueError(f"{len(self.starts_s)} starts for {len(self.values)} values: they must pair up")
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, float]]) -> "Series":
+        """Build from (start, value) pairs in any order; of two with one start the later given wins."""
+        ordered = sorted(dict(pairs).items())
+        return cls(tuple(start for start, _ in ordered), tuple(value for _, value in ordered))
+
+    def __len__(self) -> int:
+        return len(self.starts_s)
+
+    def __iter__(self) -> Iterator[Sample]:
+        for start_s, value in zip(self.starts_s, self.values, strict=True):
+            yield Sample(start_s=start_s, value=value)
+
+    @property
+    def newest(self) -> Sample | None:
+        return Sample(start_s=self.starts_s[-1], value=self.values[-1]) if self.starts_s else None
+
+    def closed_by(self, now_s: float) -> "Series":
+        """The samples whose minute is over at ``now_s``: a newer one may still change."""
+        keep = bisect_right(self.starts_s, now_s - PERIOD_S)
+        return self if keep == len(self.starts_s) else Series(self.starts_s[:keep], self.values[:keep])
+
+    def newest_at_or_before(self, start_s: float) -> Sample | None:
+        """The latest sample that begins no later than ``start_s``."""
+        index = bisect_right(self.starts_s, start_s) - 1
+        return None if index < 0 else Sample(start_s=self.starts_s[index], value=self.values[index])
+
+    def last(self, count: int) -> Sequence[float]:
+        """The newest ``count`` values, oldest first; fewer where there are fewer."""
+        return self.values[-count:]
