@@ -30,7 +30,7 @@ def baseline_iops(size_gib: int) -> int:
 
 
 def worst_drain_per_s(baseline: int) -> int:
-    """Credits per second that leave the bucket at most: full burst less the baseline; 0 if it cannot drain."""
+    """Credits per second that leave the bucket at most: full burst less baseline; 0 if it cannot drain."""
     return max(0, BURST_IOPS - baseline)
 
 

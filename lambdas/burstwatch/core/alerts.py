@@ -1,0 +1,342 @@
+"""Alerts: what is sent to people about a volume, and its words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final, Self
+
+from burstwatch.core.assess import Assessment
+from burstwatch.core.levels import Level
+from burstwatch.core.volume import Volume, gp2_throughput_mib_s
+
+SCHEMA: Final = "burstwatch.alert/v1"
+_GP3_IOPS: Final = 3000
+_MOST_NAMED_IN_DIGEST: Final = 20
+
+
+class AlertKind(StrEnum):
+    """Each has a page of the same name in runbooks/."""
+
+    DRAINING = "BurstBalanceDraining"
+    EXHAUSTED = "BurstBalanceExhausted"
+    RECOVERED = "BurstBalanceRecovered"
+    TELEMETRY_GAP = "TelemetryGap"
+    POLICY_REJECTED = "PolicyRejected"
+    DIGEST = "AlertDigest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the watched volumes are; ``account`` is None where it is not known."""
+
+    region: str
+    account: str | None = None
+
+    @property
+    def console(self) -> str:
+        """The host of the AWS console in this region's partition."""
+        if self.region.startswith("us-gov-"):
+            return "console.amazonaws-us-gov.com"
+        if self.region.startswith("cn-"):
+            return "console.amazonaws.cn"
+        return f"{self.region}.console.aws.amazon.com"
+
+    def volume_url(self, volume_id: str) -> str:
+        """The console page of a volume."""
+        return f"https://{self.console}/ec2/home?region={self.region}#VolumeDetails:volumeId={volume_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One message; ``alert_id`` is the same whenever the same alert is sent again.
+
+    ``volume_id`` is None for an alert about the watchdog itself. The mappings hold JSON values only.
+    """
+
+    alert_id: str
+    kind: AlertKind
+    level: Level
+    previous_level: Level
+    volume_id: str | None
+    time_s: int
+    is_reminder: bool = False
+    volume: Mapping[str, Any] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    forecast: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    action: str | None = None
+    runbook: str | None = None
+    console_url: str | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """The alert in the schema ``burstwatch.alert/v1``."""
+        return {
+            "schema": SCHEMA,
+            "alert_id": self.alert_id,
+            "kind": str(self.kind),
+            "level": str(self.level),
+            "previous_level": str(self.previous_level),
+            "is_reminder": self.is_reminder,
+            "volume": dict(self.volume),
+            "reading": dict(self.reading),
+            "forecast": dict(self.forecast),
+            "evidence": dict(self.evidence),
+            "action": self.action,
+            "runbook": self.runbook,
+            "console_url": self.console_url,
+            "time": format_instant(self.time_s),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_document``."""
+        return cls(
+            alert_id=document["alert_id"],
+            kind=AlertKind(document["kind"]),
+            level=Level(document["level"]),
+            previous_level=Level(document["previous_level"]),
+            volume_id=document["volume"].get("volume_id"),
+            time_s=int(datetime.fromisoformat(document["time"]).timestamp()),
+            is_reminder=document["is_reminder"],
+            **{key: document[key] for key in ("volume", "reading", "forecast", "evidence")},
+            **{key: document[key] for key in ("action", "runbook", "console_url")},
+        )
+
+
+def alert_id(subject: str, kind: AlertKind, revision: int) -> str:
+    """The same for the same subject, kind and revision of the ledger; different otherwise."""
+    return sha256(f"{subject}\n{kind}\n{revision}".encode()).hexdigest()[:32]
+
+
+def format_instant(at_s: float) -> str:
+    """ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(int(at_s), tz=UTC).isoformat().replace("+00:00", "Z")
+
+
+def format_clock(at_s: float) -> str:
+    """The hour and minute, UTC."""
+    return datetime.fromtimestamp(at_s, tz=UTC).strftime("%H:%M")
+
+
+def format_duration(seconds: float) -> str:
+    """A length of time for people: ``45 s``, ``11 min``, ``2 h 05 min``, ``3 d 4 h``."""
+    whole = int(seconds)
+    if whole < 120:  # noqa: PLR2004 - two minutes
+        return f"{whole} s"
+    minutes = whole // 60
+    if minutes < 120:  # noqa: PLR2004 - two hours
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:  # noqa: PLR2004 - two days
+        return f"{hours} h {minutes:02d} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def describe_volume(volume: Volume, place: Place) -> dict[str, Any]:
+    """The volume as alerts carry it."""
+    return {
+        "volume_id": volume.volume_id,
+        "name": volume.name,
+        "volume_type": volume.volume_type,
+        "size_gib": volume.size_gib,
+        "instance_id": volume.instance_id,
+        "device": volume.device,
+        "region": place.region,
+        "account": place.account,
+    }
+
+
+def describe_reading(assessment: Assessment) -> dict[str, Any]:
+    """What was read of the volume, as alerts carry it."""
+    sample = assessment.sample
+    return {
+        "burst_balance_pct": assessment.balance_pct,
+        "credits": None if assessment.credits_left is None else round(assessment.credits_left),
+        "baseline_iops": assessment.baseline_iops,
+        "datapoint_at": format_instant(sample.end_s) if sample else None,
+        "datapoint_age_s": None if assessment.age_s is None else round(assessment.age_s),
+        "unknown_reason": assessment.unknown_reason,
+        "unknown_because": assessment.unknown_because,
+    }
+
+
+def describe_forecast(assessment: Assessment, now_s: float) -> dict[str, Any]:
+    """When the volume runs dry, in seconds from ``now_s`` and as instants."""
+    forecast = assessment.forecast
+    spans = {
+        "time_to_empty": forecast.time_to_empty_s if forecast else None,
+        "soonest_empty": forecast.soonest_empty_s if forecast else None,
+        "earliest": forecast.earliest_s if forecast else None,
+        "latest": forecast.latest_s if forecast else None,
+    }
+    seconds = {f"{name}_s": None if span is None else round(span) for name, span in spans.items()}
+    instants = {
+        f"{name}_at": None if span is None else format_instant(now_s + span) for name, span in spans.items()
+    }
+    rate = forecast.drain_per_s if forecast else None
+    return {"drain_per_s": None if rate is None else round(rate, 1), **seconds, **instants}
+
+
+def describe_evidence(assessment: Assessment) -> dict[str, Any]:
+    """What the alert rests on: the drain over each horizon, and the operations served."""
+    forecast = assessment.forecast
+    drains = forecast.drains if forecast else ()
+    reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
+    return {
+        "drain_per_s_by_horizon": {f"{drain.span_s // 60}m": round(drain.per_s, 1) for drain in drains},
+        "consumed_read_iops": None if reads is None else round(reads, 1),
+        "consumed_write_iops": None if writes is None else round(writes, 1),
+    }
+
+
+def propose(volume: Volume) -> str:
+    """What a person can do about a draining volume: the command, or who must do it."""
+    if volume.managed_by:
+        return f"managed by {volume.managed_by}: change its volume type there"
+    throughput = gp2_throughput_mib_s(volume.size_gib)
+    return (
+        f"aws ec2 modify-volume --volume-id {volume.volume_id} --volume-type gp3"
+        f" --iops {_GP3_IOPS} --throughput {throughput}"
+    )
+
+
+def make_digest(alerts: Sequence[Alert], *, place: Place, runbooks_url: str, now_s: int) -> Alert:
+    """One alert in place of many; the most urgent are named, all of them are counted."""
+    ordered = sorted(alerts, key=_urgency)
+    ids = "\n".join(sorted(alert.alert_id for alert in alerts))
+    worst = max((alert.level for alert in alerts), key=lambda level: level.rank)
+    counts: dict[str, int] = {}
+    for alert in ordered:
+        counts[alert.kind] = counts.get(alert.kind, 0) + 1
+    return Alert(
+        alert_id=sha256(ids.encode()).hexdigest()[:32],
+        kind=AlertKind.DIGEST,
+        level=worst,
+        previous_level=Level.UNKNOWN,
+        volume_id=None,
+        time_s=now_s,
+        volume={"region": place.region, "account": place.account},
+        evidence={
+            "alerts": len(alerts),
+            "by_kind": counts,
+            "most_urgent": [_digest_line(alert) for alert in ordered[:_MOST_NAMED_IN_DIGEST]],
+        },
+        action="burstctl assess",
+        runbook=runbook_link(AlertKind.DIGEST, runbooks_url),
+    )
+
+
+def _urgency(alert: Alert) -> tuple[int, float]:
+    soonest = alert.forecast.get("time_to_empty_s")
+    return -alert.level.rank, float("inf") if soonest is None else soonest
+
+
+def _digest_line(alert: Alert) -> dict[str, Any]:
+    return {
+        "volume_id": alert.volume_id,
+        "name": alert.volume.get("name"),
+        "kind": str(alert.kind),
+        "level": str(alert.level),
+        "burst_balance_pct": alert.reading.get("burst_balance_pct"),
+        "time_to_empty_at": alert.forecast.get("time_to_empty_at"),
+        "soonest_empty_at": alert.forecast.get("soonest_empty_at"),
+    }
+
+
+def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
+    """The page about this kind of alert."""
+    return f"{runbooks_url.rstrip('/')}/{kind}.md"
+
+
+def forecast_words(forecast: Mapping[str, Any]) -> str | None:
+    """``dry at about 18:05, not before 17:58`` (UTC); None where there is no forecast."""
+    soonest, estimate = forecast.get("soonest_empty_at"), forecast.get("time_to_empty_at")
+    if soonest is None:
+        return None
+    if forecast.get("soonest_empty_s") == 0 and forecast.get("time_to_empty_s") == 0:
+        return "dry now"
+    if estimate is None:
+        return f"not draining; not dry before {_hour(soonest)}"
+    if forecast["time_to_empty_s"] > timedelta(days=1).total_seconds():
+        return f"dry in about {format_duration(forecast['time_to_empty_s'])}, not before {_hour(soonest)}"
+    return f"dry at about {_hour(estimate)}, not before {_hour(soonest)}"
+
+
+def _hour(instant: str) -> str:
+    return instant[11:16]
+
+
+def title(alert: Alert) -> str:
+    """One line: level, volume, and the time left; not yet safe for any particular channel."""
+    if alert.kind is AlertKind.DIGEST:
+        return f"{alert.evidence['alerts']} burst-balance alerts at once in {alert.volume['region']}"
+    if alert.kind is AlertKind.POLICY_REJECTED:
+        return "Policy rejected; the last good one stays in force"
+    who = _who(alert)
+    again = "still " if alert.is_reminder else ""
+    match alert.kind:
+        case AlertKind.EXHAUSTED:
+            return f"{again}exhausted: {who}, pinned to {alert.reading['baseline_iops']} IOPS"
+        case AlertKind.RECOVERED:
+            return f"recovered: {who}"
+        case AlertKind.TELEMETRY_GAP:
+            return f"no burst balance: {who}"
+        case _:
+            return f"{again}{alert.level}: {who}, {forecast_words(alert.forecast)}"
+
+
+def _who(alert: Alert) -> str:
+    name, instance = alert.volume.get("name"), alert.volume.get("instance_id")
+    known = ", ".join(part for part in (name, instance) if part)
+    return f"{alert.volume_id} ({known})" if known else f"{alert.volume_id}"
+
+
+def sentences(alert: Alert) -> list[str]:
+    """What a person needs to know, most important first; plain text, not yet safe for any channel."""
+    if alert.kind is AlertKind.DIGEST:
+        return _digest_sentences(alert)
+    if alert.kind is AlertKind.POLICY_REJECTED:
+        return [*alert.evidence["faults"], f"In force: {alert.evidence['in_force']}."]
+    said = [_reading_sentence(alert), _drain_sentence(alert), _served_sentence(alert)]
+    said.append(f"Level was {alert.previous_level}." if alert.previous_level is not alert.level else None)
+    return [sentence for sentence in said if sentence]
+
+
+def _reading_sentence(alert: Alert) -> str:
+    reading = alert.reading
+    if reading.get("burst_balance_pct") is None:
+        because = reading.get("unknown_because") or str(reading.get("unknown_reason"))
+        return f"Balance unknown: {because}."
+    words = forecast_words(alert.forecast)
+    balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
+    return f"{balance}, read {format_duration(reading['datapoint_age_s'])} ago; {words} UTC."
+
+
+def _drain_sentence(alert: Alert) -> str | None:
+    rate, baseline = alert.forecast.get("drain_per_s"), alert.reading.get("baseline_iops")
+    if rate is None or alert.reading.get("burst_balance_pct") is None:
+        return None
+    flow = "draining" if rate > 0 else "refilling"
+    size = alert.volume["size_gib"]
+    return f"It is {flow} at {abs(rate):,.0f} credits/s; baseline {baseline:,} IOPS ({size} GiB)."
+
+
+def _served_sentence(alert: Alert) -> str | None:
+    reads, writes = alert.evidence.get("consumed_read_iops"), alert.evidence.get("consumed_write_iops")
+    if reads is None or writes is None:
+        return None
+    return f"It serves {reads:,.0f} reads/s and {writes:,.0f} writes/s."
+
+
+def _digest_sentences(alert: Alert) -> list[str]:
+    counts = ", ".join(f"{count} {kind}" for kind, count in alert.evidence["by_kind"].items())
+    lines = [f"{counts}. Each is in the ledger; the most urgent:"]
+    for line in alert.evidence["most_urgent"]:
+        balance = line["burst_balance_pct"]
+        known = "balance unknown" if balance is None else f"{balance:.1f} %"
+        name = f" ({line['name']})" if line["name"] else ""
+        dry = f", dry at about {_hour(line['time_to_empty_at'])}" if line["time_to_empty_at"] else ""
+        lines.append(f"{line['level']}: {line['volume_id']}{name}, {known}{dry}")
+    return lines

@@ -1,0 +1,142 @@
+"""What is known of one volume now: facts, no opinion."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from burstwatch.core.forecast import Forecast, forecast
+from burstwatch.core.policy import TelemetryPolicy
+from burstwatch.core.samples import Sample, Series
+from burstwatch.core.volume import BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+
+
+class UnknownReason(StrEnum):
+    """Why there is no basis to judge; never read as zero and never as healthy."""
+
+    DETACHED = "detached"
+    INSTANCE_STOPPED = "instance_stopped"
+    NOT_BURSTABLE_TYPE = "not_burstable_type"
+    CANNOT_RUN_DRY = "cannot_run_dry"
+    TOO_NEW = "too_new"
+    TELEMETRY_GAP = "telemetry_gap"
+    READ_FAILED = "read_failed"
+
+    @property
+    def is_fault(self) -> bool:
+        return self in _FAULTS
+
+
+_FAULTS: Final = frozenset({UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED})
+STOPPED_STATES: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one look brought back about a volume.
+
+    ``balance`` is None where the read failed, ``read_error`` then says why; an empty series is a gap.
+    ``instance_state`` is asked for volumes with a gap only. ``smaller_size_gib`` is the lesser size of a
+    modification in progress or just completed: AWS does not say which size earns the credits meanwhile.
+    """
+
+    balance: Series | None = None
+    read_ops: Series | None = None
+    write_ops: Series | None = None
+    read_error: str | None = None
+    instance_state: str | None = None
+    arrived_at_s: float | None = None
+    smaller_size_gib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """Facts about a volume; either ``sample`` and ``forecast`` are there, or ``unknown_reason`` is."""
+
+    volume: Volume
+    baseline_iops: int
+    sample: Sample | None = None
+    age_s: float | None = None
+    forecast: Forecast | None = None
+    unknown_reason: UnknownReason | None = None
+    unknown_because: str | None = None
+    balance: Series = Series()
+    consumed_read_iops: float | None = None
+    consumed_write_iops: float | None = None
+
+    @property
+    def balance_pct(self) -> float | None:
+        return self.sample.value if self.sample else None
+
+    @property
+    def credits_left(self) -> float | None:
+        return self.sample.value * CREDITS_PER_PCT if self.sample else None
+
+    @property
+    def is_fault(self) -> bool:
+        return self.unknown_reason is not None and self.unknown_reason.is_fault
+
+
+def why_not_polled(volume: Volume, size_gib: int | None = None) -> UnknownReason | None:
+    """Why there is no use in reading this volume's balance, or None where there is."""
+    if not volume.is_gp2:
+        return UnknownReason.NOT_BURSTABLE_TYPE
+    if baseline_iops(size_gib or volume.size_gib) >= BURST_IOPS:
+        return UnknownReason.CANNOT_RUN_DRY
+    return None if volume.attached else UnknownReason.DETACHED
+
+
+def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: TelemetryPolicy) -> Assessment:
+    """Turn one look at a volume into facts.
+
+    A datapoint older than ``telemetry.gap_after`` is no datapoint; one whose minute is still open is ignored.
+    """
+    size_gib = min(volume.size_gib, evidence.smaller_size_gib or volume.size_gib)
+    baseline = baseline_iops(size_gib)
+
+    def unknown(reason: UnknownReason, because: str | None = None) -> Assessment:
+        return Assessment(
+            volume=volume, baseline_iops=baseline, unknown_reason=reason, unknown_because=because
+        )
+
+    if reason := why_not_polled(volume, size_gib):
+        return unknown(reason)
+    if evidence.balance is None:
+        return unknown(UnknownReason.READ_FAILED, evidence.read_error)
+    balance = evidence.balance.closed_by(now_s)
+    newest = balance.newest
+    if newest is None or now_s - newest.end_s >= telemetry.gap_after.total_seconds():
+        return unknown(*_why_no_datapoint(volume, evidence, now_s=now_s, telemetry=telemetry))
+    age_s = max(0.0, now_s - newest.end_s)
+    return Assessment(
+        volume=volume,
+        baseline_iops=baseline,
+        sample=newest,
+        age_s=age_s,
+        forecast=forecast(balance, baseline=baseline, age_s=age_s),
+        balance=balance,
+        consumed_read_iops=_consumed_iops(evidence.read_ops, now_s),
+        consumed_write_iops=_consumed_iops(evidence.write_ops, now_s),
+    )
+
+
+def _why_no_datapoint(
+    volume: Volume, evidence: Evidence, *, now_s: float, telemetry: TelemetryPolicy
+) -> tuple[UnknownReason, str | None]:
+    if evidence.instance_state in STOPPED_STATES:
+        return UnknownReason.INSTANCE_STOPPED, f"instance {volume.instance_id} is {evidence.instance_state}"
+    begun = [volume.created_at.timestamp()]
+    begun += [volume.attached_at.timestamp()] if volume.attached_at else []
+    begun += [evidence.arrived_at_s] if evidence.arrived_at_s is not None else []
+    if now_s - max(begun) < telemetry.too_new.total_seconds():
+        return UnknownReason.TOO_NEW, None
+    minutes = telemetry.gap_after.total_seconds() / 60
+    return (
+        UnknownReason.TELEMETRY_GAP,
+        f"no datapoint for {minutes:.0f} min while attached to a running instance",
+    )
+
+
+def _consumed_iops(ops: Series | None, now_s: float) -> float | None:
+    """Mean operations per second over the newest five closed minutes; None without samples."""
+    recent = ops.closed_by(now_s).last(5) if ops else ()
+    return sum(recent) / (60 * len(recent)) if recent else None

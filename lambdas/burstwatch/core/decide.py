@@ -1,0 +1,261 @@
+"""One look at one volume: what changes, who must hear of it, and when to look again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from burstwatch.core.alerts import (
+    Alert,
+    AlertKind,
+    Place,
+    alert_id,
+    describe_evidence,
+    describe_forecast,
+    describe_reading,
+    describe_volume,
+    format_duration,
+    propose,
+    runbook_link,
+)
+from burstwatch.core.assess import Assessment, UnknownReason
+from burstwatch.core.cadence import focus_interval_s, sweep_interval_s
+from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.levels import Level, judge
+from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.tags import Wishes
+
+
+class Action(StrEnum):
+    """What a decision wants done."""
+
+    NONE = "none"
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The circumstances of one look: ``now_s`` is the time, ``tick_s`` the nominal time of its tick."""
+
+    now_s: float
+    tick_s: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What one look at a volume leads to; ``change`` is None when the ledger already says it all."""
+
+    assessment: Assessment
+    wishes: Wishes
+    level: Level
+    previous_level: Level
+    action: Action
+    reason: str
+    look_interval_s: int | None
+    change: Change | None
+
+    @property
+    def alerts(self) -> Sequence[Alert]:
+        return self.change.alerts if self.change else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """A look half-way: the level is known, alerts and the next look are not yet in ``after``."""
+
+    assessment: Assessment
+    level: Level
+    after: VolumeState
+
+
+def decide(
+    assessment: Assessment, state: VolumeState | None, wishes: Wishes, *, policy: Policy, look: Look
+) -> Decision:
+    """Judge a volume from one look at it and from what the ledger remembers."""
+    now_s = int(look.now_s)
+    before = state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
+    level = judge(assessment, before.level, policy)
+    after = _after(before, assessment, level, revision=max(before.revision + 1, now_s), now_s=now_s)
+    judged = _Judged(assessment=assessment, level=level, after=after)
+    kind, reason = _alert_due(before, judged, policy=policy, now_s=now_s)
+    if wishes.mode is Mode.OBSERVE and kind is not None:
+        kind, reason = None, f"{reason}; mode observe sends no alert"
+    alerts: tuple[Alert, ...] = ()
+    if kind is not None:
+        alerts = (_make_alert(kind, before, judged, wishes, policy=policy, look=look),)
+        after = _alerted(after, kind, now_s)
+    interval_s = _focus_interval(after, assessment, level, policy=policy, now_s=look.now_s)
+    after = replace(after, next_look_at_s=None if interval_s is None else look.tick_s + interval_s)
+    return Decision(
+        assessment=assessment,
+        wishes=wishes,
+        level=level,
+        previous_level=before.level,
+        action=Action.ALERT if alerts else Action.NONE,
+        reason=reason,
+        look_interval_s=interval_s or _sweep_interval(assessment, policy),
+        change=_change(state, after, alerts, level, before.level),
+    )
+
+
+def _alerted(after: VolumeState, kind: AlertKind, now_s: int) -> VolumeState:
+    if kind is AlertKind.TELEMETRY_GAP:
+        return replace(after, gap_alerted=True)
+    if kind is AlertKind.RECOVERED:
+        return replace(after, alerted_level=None, alerted_at_s=None, gap_alerted=False)
+    return replace(after, alerted_level=after.level, alerted_at_s=now_s)
+
+
+def _after(
+    before: VolumeState, assessment: Assessment, level: Level, *, revision: int, now_s: int
+) -> VolumeState:
+    """The state after this look, before alerts and the next look are known."""
+    reason = assessment.unknown_reason
+    if reason is not None:
+        since = before.unknown_since_s if before.unknown_reason is reason else now_s
+        closed = Level.OK if not reason.is_fault and reason is not UnknownReason.TOO_NEW else before.level
+        return replace(
+            before, revision=revision, unknown_reason=reason, unknown_since_s=since, level=closed,
+            level_since_s=before.level_since_s if closed is before.level else now_s,
+        )  # fmt: skip
+    assert assessment.sample is not None
+    return replace(
+        before,
+        revision=revision,
+        level=level,
+        level_since_s=before.level_since_s if level is before.level else now_s,
+        unknown_reason=None,
+        unknown_since_s=None,
+        gap_alerted=False,
+        balance_pct=assessment.sample.value,
+        balance_at_s=assessment.sample.end_s,
+    )
+
+
+def _alert_due(
+    before: VolumeState, judged: _Judged, *, policy: Policy, now_s: int
+) -> tuple[AlertKind | None, str]:
+    """The kind of alert this look calls for, if any, and the reason in words."""
+    unknown, level = judged.assessment.unknown_reason, judged.after.level
+    if unknown is not None and unknown.is_fault:
+        return _gap_alert_due(judged.after, unknown, policy=policy, now_s=now_s)
+    if level.is_alerting:
+        return _level_alert_due(before, level, unknown, policy=policy, now_s=now_s)
+    reason = str(judged.level) if unknown is None else str(unknown)
+    if before.alerted_level is not None or before.gap_alerted:
+        return AlertKind.RECOVERED, f"{before.level} before, now {reason}"
+    return None, reason
+
+
+def _level_alert_due(
+    before: VolumeState, level: Level, unknown: UnknownReason | None, *, policy: Policy, now_s: int
+) -> tuple[AlertKind | None, str]:
+    """Alert on entering a level, and again as a reminder while it lasts; never while the data is missing."""
+    if unknown is not None:
+        return None, f"{unknown}; last known level {level}"
+    kind = AlertKind.EXHAUSTED if level is Level.EXHAUSTED else AlertKind.DRAINING
+    if before.alerted_level is not level:
+        return kind, f"{before.level} before, now {level}"
+    since_s = now_s - (before.alerted_at_s or 0)
+    if since_s >= policy.alerts.remind_every.total_seconds():
+        return kind, f"still {level}"
+    return None, f"{level}, alerted {format_duration(since_s)} ago"
+
+
+def _gap_alert_due(
+    after: VolumeState, unknown: UnknownReason, *, policy: Policy, now_s: int
+) -> tuple[AlertKind | None, str]:
+    """A telemetry gap alerts at once, a failed read when it has lasted as long; both once."""
+    if after.gap_alerted:
+        return None, f"{unknown}, alerted"
+    lasted_s = now_s - (after.unknown_since_s or now_s)
+    if unknown is UnknownReason.TELEMETRY_GAP or lasted_s >= policy.telemetry.gap_after.total_seconds():
+        return AlertKind.TELEMETRY_GAP, str(unknown)
+    return None, str(unknown)
+
+
+def _make_alert(
+    kind: AlertKind, before: VolumeState, decided: _Judged, wishes: Wishes, *, policy: Policy, look: Look
+) -> Alert:
+    assessment, level = decided.assessment, decided.level
+    volume = assessment.volume
+    told = kind in (AlertKind.DRAINING, AlertKind.EXHAUSTED)
+    return Alert(
+        alert_id=alert_id(volume.volume_id, kind, decided.after.revision),
+        kind=kind,
+        level=level,
+        previous_level=before.alerted_level or before.level,
+        volume_id=volume.volume_id,
+        time_s=int(look.now_s),
+        is_reminder=told and before.alerted_level is level,
+        volume=describe_volume(volume, look.place),
+        reading=describe_reading(assessment),
+        forecast=describe_forecast(assessment, look.now_s),
+        evidence=describe_evidence(assessment) | {"tag_faults": list(wishes.faults)},
+        action=propose(volume) if told else None,
+        runbook=runbook_link(kind, policy.alerts.runbooks_url),
+        console_url=look.place.volume_url(volume.volume_id),
+    )
+
+
+def _focus_interval(
+    after: VolumeState, assessment: Assessment, level: Level, *, policy: Policy, now_s: float
+) -> int | None:
+    """Seconds to the next close look; None when the volume is calm and the sweep looks after it."""
+    cadence = policy.cadence
+    at_most_s = int(cadence.focus_at_most.total_seconds())
+    if assessment.unknown_reason is not None:
+        watched = assessment.unknown_reason in (UnknownReason.READ_FAILED, UnknownReason.TOO_NEW)
+        return 60 if watched else None
+    assert assessment.credits_left is not None
+    assert assessment.age_s is not None
+    settling = max(after.arrived_at_s or 0, after.modified_at_s or 0)
+    late_s = max(0.0, assessment.age_s - cadence.metric_lag.total_seconds())
+    if level is Level.OK and now_s - settling >= policy.telemetry.too_new.total_seconds() and late_s <= 0:
+        return None
+    interval_s = focus_interval_s(assessment.credits_left, assessment.baseline_iops, cadence)
+    return max(60, min(interval_s, at_most_s) - 60 * int(-(-late_s // 60)))
+
+
+def _sweep_interval(assessment: Assessment, policy: Policy) -> int | None:
+    """Seconds from sweep to sweep; None for a volume that is not polled."""
+    if assessment.unknown_reason in (None, UnknownReason.TELEMETRY_GAP):
+        return sweep_interval_s(assessment.baseline_iops, policy.cadence)
+    return None
+
+
+def _change(
+    state: VolumeState | None, after: VolumeState, alerts: tuple[Alert, ...], level: Level, previous: Level
+) -> Change | None:
+    """What to write; nothing where a calm volume stays calm."""
+    keep = after if _is_worth_keeping(after) else None
+    if state is None and keep is None and not alerts:
+        return None
+    entries: list[LedgerEntry] = []
+    if after.level is not previous:
+        entries.append(_entry(after, EntryKind.LEVEL_CHANGED, {"from": str(previous), "to": str(level)}))
+    entries += [_entry(after, EntryKind.ALERT, alert.to_document()) for alert in alerts]
+    return Change(
+        volume_id=after.volume_id,
+        expected_revision=state.revision if state else None,
+        state=keep,
+        entries=tuple(entries),
+        alerts=alerts,
+    )
+
+
+def _entry(after: VolumeState, kind: EntryKind, body: dict[str, object]) -> LedgerEntry:
+    at_s = after.alerted_at_s if kind is EntryKind.ALERT else after.level_since_s
+    return LedgerEntry(
+        volume_id=after.volume_id,
+        revision=after.revision,
+        kind=kind,
+        at_s=at_s or after.level_since_s,
+        body=body,
+    )
+
+
+def _is_worth_keeping(state: VolumeState) -> bool:
+    """Whether forgetting this state would change a later decision."""
+    remembered = state.unknown_reason in (UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
+    return state.level is not Level.OK or state.next_look_at_s is not None or state.gap_alerted or remembered

@@ -1,0 +1,134 @@
+"""When a bucket runs dry: a hard bound, and an estimate from what was seen.
+
+The bound: credits leave no faster than ``3000 - baseline`` per second. The estimate: over several horizons
+``h`` the drain is ``(credits then - credits now) / h``. A drain is believed for three times as long as it
+has lasted, so a horizon counts when it says "dry within 3 h"; of those that count the soonest is taken, and
+where none counts the longest horizon speaks. Five minutes of drain can thus announce a quarter of an hour,
+a single noisy minute can announce next to nothing, and one quiet minute does not lull the longer horizons.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from burstwatch.core.samples import PERIOD_S, Series
+from burstwatch.core.volume import CREDITS_PER_PCT, worst_drain_per_s
+
+HORIZONS_MIN: Final = (3, 5, 10, 15, 20, 30, 45, 60)
+BELIEVED_FOR: Final = 3
+"""A drain that lasted a minute is believed for this many minutes to come."""
+
+_SETTLED_MIN: Final = 5
+"""Over this many minutes the balance must have fallen for the volume to count as draining steadily."""
+_LONGEST_STRETCH: Final = 1.5
+"""With gaps, a horizon may reach back to a sample at most this much older than it asks for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Mean credits lost per second over the last ``span_s`` seconds; negative when refilling."""
+
+    span_s: int
+    per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """When the bucket is empty, in seconds from now.
+
+    ``soonest_empty_s`` is None for a volume that cannot run dry. ``time_to_empty_s`` is None when the volume
+    is not draining; ``earliest_s`` and ``latest_s`` are the estimates of the fastest and the slowest horizon,
+    ``latest_s`` None where some horizon saw no drain at all.
+    """
+
+    draining: bool
+    drain_per_s: float | None
+    soonest_empty_s: float | None
+    time_to_empty_s: float | None = None
+    earliest_s: float | None = None
+    latest_s: float | None = None
+    drains: tuple[Drain, ...] = ()
+
+
+def drains_over_horizons(balance: Series) -> tuple[Drain, ...]:
+    """Drain rates up to the newest sample, shortest horizon first; horizons without samples are left out."""
+    newest = balance.newest
+    if newest is None:
+        return ()
+    found: dict[int, Drain] = {}
+    for minutes in HORIZONS_MIN:
+        horizon_s = minutes * PERIOD_S
+        then = balance.newest_at_or_before(newest.start_s - horizon_s)
+        if then is None or newest.start_s - then.start_s > horizon_s * _LONGEST_STRETCH:
+            continue
+        span_s = newest.start_s - then.start_s
+        lost = (then.value - newest.value) * CREDITS_PER_PCT
+        found[span_s] = Drain(span_s=span_s, per_s=lost / span_s)
+    return tuple(found.values())
+
+
+def not_falling_for(balance: Series, span_s: int) -> bool:
+    """Whether the balance is no lower than ``span_s`` ago and has not fallen in its last minute."""
+    newest = balance.newest
+    then = newest and balance.newest_at_or_before(newest.start_s - span_s)
+    if newest is None or then is None:
+        return False
+    return newest.value >= then.value and not _fell_last(balance)
+
+
+def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:
+    """When a volume with these balance samples (per cent) runs dry, counted from now.
+
+    Args:
+        balance: closed one-minute minima, at least one.
+        baseline: the refill rate in credits per second.
+        age_s: seconds from the end of the newest sample's minute to now.
+    """
+    newest = balance.newest
+    if newest is None:
+        raise ValueError("no sample to forecast from; an unknown balance has no forecast")
+    credits_left = newest.value * CREDITS_PER_PCT
+    worst = worst_drain_per_s(baseline)
+    drains = drains_over_horizons(balance)
+    soonest = max(0.0, credits_left / worst - age_s) if worst else None
+    settled = _settled(drains)
+    draining = bool(worst) and ((settled is not None and settled.per_s > 0) or _fell_last(balance))
+    if soonest is None or settled is None or settled.per_s <= 0:
+        empty = 0.0 if soonest is not None and credits_left <= 0 else None
+        rate = settled.per_s if settled else None
+        return Forecast(
+            draining=draining, drain_per_s=rate, soonest_empty_s=soonest, time_to_empty_s=empty, drains=drains
+        )
+    believed = _believed(drains, credits_left)
+    rates = [drain.per_s for drain in drains]
+
+    def empty_in(rate: float) -> float:
+        return max(soonest, credits_left / rate - age_s)
+
+    return Forecast(
+        draining=True,
+        drain_per_s=believed.per_s,
+        soonest_empty_s=soonest,
+        time_to_empty_s=empty_in(believed.per_s),
+        earliest_s=empty_in(max(rates)),
+        latest_s=empty_in(min(rates)) if min(rates) > 0 else None,
+        drains=drains,
+    )
+
+
+def _settled(drains: tuple[Drain, ...]) -> Drain | None:
+    """The drain over about five minutes, or over the longest horizon where there is less."""
+    return next(
+        (drain for drain in drains if drain.span_s >= _SETTLED_MIN * PERIOD_S), drains[-1] if drains else None
+    )
+
+
+def _believed(drains: tuple[Drain, ...], credits_left: float) -> Drain:
+    """The drain whose word counts; only called when the settled drain is positive."""
+    falling = [drain for drain in drains if drain.per_s > 0]
+    counting = [d for d in falling if credits_left / d.per_s <= BELIEVED_FOR * d.span_s]
+    return min(counting, key=lambda d: credits_left / d.per_s) if counting else falling[-1]
+
+
+def _fell_last(balance: Series) -> bool:
+    last = balance.last(2)
+    return len(last) == 2 and last[1] < last[0]  # noqa: PLR2004 - the newest sample and the one before

@@ -1,0 +1,103 @@
+"""How bad it is: levels, and the hysteresis that keeps them from flapping."""
+
+from enum import StrEnum
+
+from burstwatch.core.assess import Assessment
+from burstwatch.core.forecast import not_falling_for
+from burstwatch.core.policy import CadencePolicy, Policy
+from burstwatch.core.samples import Series
+
+
+class Level(StrEnum):
+    """In rising order of urgency; ``unknown`` stands apart and is never kept as a volume's last level."""
+
+    UNKNOWN = "unknown"
+    OK = "ok"
+    WATCH = "watch"
+    WARNING = "warning"
+    CRITICAL = "critical"
+    EXHAUSTED = "exhausted"
+
+    @property
+    def rank(self) -> int:
+        return _RANKS[self]
+
+    @property
+    def is_alerting(self) -> bool:
+        return self.rank >= Level.WARNING.rank
+
+
+_RANKS = {level: rank for rank, level in enumerate(Level)}
+
+_BOUND_LEAVES_AT = 1.5
+"""A volume critical by its bound stays so until the bound is this many times ``act_lead``."""
+
+
+def judge(assessment: Assessment, last_level: Level, policy: Policy) -> Level:
+    """The level a volume is at now, given the one it was at when last judged.
+
+    A level is entered by its own rule and kept until its leaving rule holds. A balance is an integral, so one
+    reading of it decides; an estimate rests on horizons of three minutes and more, so one noisy
+    minute neither enters nor leaves, except where ``soonest_empty`` leaves no time to wait.
+    """
+    if assessment.unknown_reason is not None:
+        return Level.UNKNOWN
+    if _is_exhausted(assessment.balance, last_level, policy):
+        return Level.EXHAUSTED
+    if _is_critical(assessment, last_level, policy):
+        return Level.CRITICAL
+    if _is_warning(assessment, last_level, policy):
+        return Level.WARNING
+    watched = _is_watched(assessment.balance, last_level, policy.cadence)
+    return Level.WATCH if watched else Level.OK
+
+
+def _is_exhausted(balance: Series, last_level: Level, policy: Policy) -> bool:
+    levels = policy.levels
+    if balance.values[-1] <= levels.exhausted_pct:
+        return True
+    return last_level is Level.EXHAUSTED and min(balance.last(2)) < levels.exhausted_leave_pct
+
+
+def _is_watched(balance: Series, last_level: Level, cadence: CadencePolicy) -> bool:
+    if balance.values[-1] < cadence.watch_below_pct:
+        return True
+    return last_level.rank >= Level.WATCH.rank and min(balance.last(2)) < cadence.calm_from_pct
+
+
+def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> bool:
+    forecast = assessment.forecast
+    assert forecast is not None
+    if forecast.soonest_empty_s is None:
+        return False
+    lead_s = policy.cadence.act_lead.total_seconds()
+    if forecast.draining and forecast.soonest_empty_s <= lead_s:
+        return True
+    if _is_dry_within(forecast.time_to_empty_s, policy.levels.critical_within.total_seconds()):
+        return True
+    if last_level.rank < Level.CRITICAL.rank or _has_stopped_falling(assessment, policy):
+        return False
+    near = forecast.soonest_empty_s <= lead_s * _BOUND_LEAVES_AT
+    return near or not _is_dry_after(forecast.time_to_empty_s, policy.levels.critical_leave.total_seconds())
+
+
+def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bool:
+    forecast = assessment.forecast
+    assert forecast is not None
+    if _is_dry_within(forecast.time_to_empty_s, policy.levels.warning_within.total_seconds()):
+        return True
+    if last_level.rank < Level.WARNING.rank or _has_stopped_falling(assessment, policy):
+        return False
+    return not _is_dry_after(forecast.time_to_empty_s, policy.levels.warning_leave.total_seconds())
+
+
+def _is_dry_within(time_to_empty_s: float | None, limit_s: float) -> bool:
+    return time_to_empty_s is not None and time_to_empty_s <= limit_s
+
+
+def _is_dry_after(time_to_empty_s: float | None, limit_s: float) -> bool:
+    return time_to_empty_s is not None and time_to_empty_s > limit_s
+
+
+def _has_stopped_falling(assessment: Assessment, policy: Policy) -> bool:
+    return not_falling_for(assessment.balance, int(policy.levels.refilling_for.total_seconds()))

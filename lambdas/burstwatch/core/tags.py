@@ -1,0 +1,78 @@
+"""What a volume's tags ask for; a bad value is reported and read as the safe choice."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from burstwatch.core.policy import Mode, ModePolicy
+
+PREFIX = "burstwatch:"
+MODE = f"{PREFIX}mode"
+CRITICAL = f"{PREFIX}critical"
+IGNORE = f"{PREFIX}ignore"
+TARGET = f"{PREFIX}target"
+IOPS = f"{PREFIX}iops"
+THROUGHPUT = f"{PREFIX}throughput"
+WINDOW = f"{PREFIX}window"
+KNOWN = frozenset({MODE, CRITICAL, IGNORE, TARGET, IOPS, THROUGHPUT, WINDOW})
+
+_LONGEST_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How a volume wants to be treated, after the policy's limits; ``faults`` are sentences for people."""
+
+    mode: Mode
+    is_critical: bool = False
+    is_ignored: bool = False
+    faults: tuple[str, ...] = ()
+
+
+def read_tags(tags: Mapping[str, str], policy: ModePolicy) -> Wishes:
+    """Read the tags of one volume.
+
+    ``auto`` needs the policy's opt-in tag, matched exactly, and ``mode.highest: auto``; a mode tag can always
+    ask for less. A misspelt ``burstwatch:`` key is a fault too: it does nothing, and somebody thinks it does.
+    """
+    faults: list[str] = []
+    opt_in_key, opt_in_value = policy.opt_in_tag
+    opted_in = tags.get(opt_in_key) == opt_in_value
+    asked = _asked_mode(tags, policy, opted_in=opted_in, faults=faults)
+    critical = _flag(tags, CRITICAL, faults)
+    ignored = _flag(tags, IGNORE, faults)
+    faults += [
+        f"{_show(key)} is no tag of burstwatch's; known: {', '.join(sorted(KNOWN))}"
+        for key in tags
+        if key.lower().startswith(PREFIX) and key not in KNOWN and key != opt_in_key
+    ]
+    mode = min(asked, policy.highest, key=lambda m: m.rank)
+    return Wishes(mode=mode, is_critical=critical, is_ignored=ignored, faults=tuple(faults))
+
+
+def _asked_mode(tags: Mapping[str, str], policy: ModePolicy, *, opted_in: bool, faults: list[str]) -> Mode:
+    unopted = policy.default if policy.default is not Mode.AUTO else Mode.PROPOSE
+    text = tags.get(MODE)
+    if text is None:
+        return Mode.AUTO if opted_in else unopted
+    try:
+        asked = Mode(text)
+    except ValueError:
+        faults.append(f"{MODE}={_show(text)} is not observe, propose or auto; treated as {unopted}")
+        return unopted
+    if asked is Mode.AUTO and not opted_in:
+        key, value = policy.opt_in_tag
+        faults.append(f"{MODE}=auto needs the opt-in tag {key}={value} as well; treated as propose")
+        return Mode.PROPOSE
+    return asked
+
+
+def _flag(tags: Mapping[str, str], key: str, faults: list[str]) -> bool:
+    text = tags.get(key, "false")
+    if text not in ("true", "false"):
+        faults.append(f"{key}={_show(text)} is not true or false; treated as false")
+    return text == "true"
+
+
+def _show(text: str) -> str:
+    printable = "".join(c if c.isprintable() else "?" for c in text)
+    return repr(printable if len(printable) <= _LONGEST_SHOWN else printable[: _LONGEST_SHOWN - 1] + "…")
