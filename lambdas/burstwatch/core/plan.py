@@ -1,0 +1,85 @@
+"""Which volumes are due at a tick."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from burstwatch.core.assess import UnknownReason, why_not_polled
+from burstwatch.core.cadence import is_swept, sweep_ticks
+from burstwatch.core.ledger import Roster, VolumeState
+from burstwatch.core.policy import FOCUS_TICK, CadencePolicy
+from burstwatch.core.volume import Volume, baseline_iops
+
+_EARLY_S = int(FOCUS_TICK.total_seconds()) // 2
+"""A look due within half a focus tick is taken now: ticks are not punctual to the second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueVolume:
+    """A volume to look at now; ``has_arrived`` when it is new or changed since the last sweep."""
+
+    volume: Volume
+    has_arrived: bool = False
+
+
+def fingerprint(volume: Volume, cadence: CadencePolicy) -> int:
+    """64 bits that change when the volume must be looked at anew: attached, resized, retyped."""
+    ticks = sweep_ticks(baseline_iops(volume.size_gib), cadence)
+    parts = (
+        volume.volume_id,
+        volume.volume_type,
+        volume.size_gib,
+        volume.attached,
+        volume.instance_id,
+        ticks,
+    )
+    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
+
+
+def due_in_focus(states: Mapping[str, VolumeState], tick_s: int) -> set[str]:
+    """The ids of the volumes in focus whose next look is due."""
+    return {
+        volume_id
+        for volume_id, state in states.items()
+        if state.next_look_at_s is not None and state.next_look_at_s <= tick_s + _EARLY_S
+    }
+
+
+def due_in_sweep(
+    volumes: Iterable[Volume],
+    states: Mapping[str, VolumeState],
+    *,
+    roster: Roster | None,
+    tick_s: int,
+    restarted: frozenset[str],
+    cadence: CadencePolicy,
+) -> Iterator[DueVolume]:
+    """The volumes that the sweep looks at, all ticks since the last completed one taken together.
+
+    Without a roster, everything is due: there was no sweep before. A volume whose instance was found stopped
+    waits until it is in ``restarted``; one in focus has its own time.
+    """
+    grid_s = int(cadence.sweep_tick.total_seconds())
+    last_tick = tick_s // grid_s
+    first_tick = roster.tick_s // grid_s + 1 if roster else last_tick
+    known = roster.fingerprints if roster else frozenset()
+    for volume in volumes:
+        state = states.get(volume.volume_id)
+        if why_not_polled(volume):
+            if state is not None:
+                yield DueVolume(volume=volume)
+            continue
+        has_arrived = volume.volume_id in restarted
+        if roster is not None and fingerprint(volume, cadence) not in known:
+            has_arrived = True
+        if roster is None or has_arrived:
+            yield DueVolume(volume=volume, has_arrived=has_arrived)
+        elif state is not None and state.unknown_reason is UnknownReason.INSTANCE_STOPPED:
+            continue
+        elif state is not None and state.next_look_at_s is not None:
+            if state.next_look_at_s <= tick_s + _EARLY_S:
+                yield DueVolume(volume=volume)
+        elif is_swept(
+            volume.volume_id, sweep_ticks(baseline_iops(volume.size_gib), cadence), first_tick, last_tick
+        ):
+            yield DueVolume(volume=volume)

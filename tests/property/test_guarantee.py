@@ -1,0 +1,245 @@
+"""The law: no volume goes from the sweep to zero without having been in focus with act_lead left.
+
+The adversary picks the size, the policy, the load, the phases of the ticks, how late each minute appears in
+CloudWatch (up to the configured lag), and one tick that is lost, late or doubled.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from burstwatch.core.alerts import Place
+from burstwatch.core.assess import Evidence, assess
+from burstwatch.core.cadence import sweep_interval_s
+from burstwatch.core.decide import Look, decide
+from burstwatch.core.ledger import Roster, VolumeState
+from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
+from burstwatch.core.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
+from burstwatch.core.samples import Series
+from burstwatch.core.tags import read_tags
+from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+from conftest import a_volume
+from hypothesis import assume, given, settings, target
+from hypothesis import strategies as st
+
+START_S = 1_763_640_000  # on every sweep grid drawn below
+WARM_UP_S = 660  # before that CloudWatch has nothing to show yet
+
+
+def minutes(number: int) -> timedelta:
+    return timedelta(minutes=number)
+
+
+@st.composite
+def accepted_policies(draw) -> Policy:
+    """Any policy that is accepted; the cadence is drawn wide and most of it is refused."""
+    try:
+        cadence = CadencePolicy(
+            watch_below_pct=draw(st.one_of(st.just(95.0), st.integers(10, 98).map(float))),
+            calm_from_pct=99.0,
+            metric_lag=minutes(draw(st.sampled_from([1, 2, 5, 5, 8]))),
+            tick_slack=minutes(draw(st.sampled_from([1, 1, 2, 4]))),
+            act_lead=minutes(draw(st.sampled_from([1, 4, 8, 8, 12, 15]))),
+            sweep_tick=minutes(draw(st.sampled_from([1, 2, 5, 5, 10]))),
+            sweep_at_most=minutes(draw(st.sampled_from([20, 60, 60, 120]))),
+            focus_at_most=minutes(draw(st.sampled_from([1, 5, 10]))),
+        )
+        return Policy(cadence=cadence, telemetry=TelemetryPolicy(gap_after=minutes(60)))
+    except PolicyError:
+        assume(False)
+        raise
+
+
+@dataclass
+class Bucket:
+    """A gp2 volume by the second, and what CloudWatch has of it."""
+
+    baseline: int
+    credits: float
+    lags_s: list[int]
+    minima: list[float] = field(default_factory=list)
+    dry_at_s: int | None = None
+
+    def live(self, start_s: int, seconds: int, demand_iops: int) -> None:
+        for second in range(start_s, start_s + seconds):
+            served = min(demand_iops, BURST_IOPS)
+            self.credits = min(BUCKET_CREDITS, max(0.0, self.credits + self.baseline - served))
+            self._record(second)
+            if self.credits <= 0 and self.dry_at_s is None:
+                self.dry_at_s = second
+
+    def _record(self, second: int) -> None:
+        minute = (second - START_S) // 60
+        balance = self.credits / CREDITS_PER_PCT
+        if minute == len(self.minima):
+            self.minima.append(balance)
+        else:
+            self.minima[minute] = min(self.minima[minute], balance)
+
+    def visible_at(self, now_s: int) -> Series:
+        """The minutes that CloudWatch shows: each appears a lag of its own after its start."""
+        return Series.of(
+            (START_S + 60 * minute, value)
+            for minute, value in enumerate(self.minima)
+            if START_S + 60 * minute + self.lags_s[minute % len(self.lags_s)] <= now_s
+        )
+
+
+@dataclass
+class Watchdog:
+    """The core's rules on one volume, with nothing around them."""
+
+    volume: Volume
+    policy: Policy
+    roster: Roster
+    state: VolumeState | None = None
+    in_focus_since_s: int | None = None
+    looks: int = 0
+
+    def tick(self, tick_s: int, now_s: int, bucket: Bucket) -> None:
+        states = {self.state.volume_id: self.state} if self.state else {}
+        due = bool(due_in_focus(states, tick_s))
+        grid_s = int(self.policy.cadence.sweep_tick.total_seconds())
+        sweep_s = tick_s // grid_s * grid_s
+        if sweep_s > self.roster.tick_s:
+            due |= bool(
+                list(
+                    due_in_sweep(
+                        [self.volume],
+                        states,
+                        roster=self.roster,
+                        tick_s=sweep_s,
+                        restarted=frozenset(),
+                        cadence=self.policy.cadence,
+                    )
+                )
+            )
+            self.roster = Roster(tick_s=sweep_s, fingerprints=self.roster.fingerprints)
+        if due:
+            self._look(tick_s, now_s, bucket)
+
+    def _look(self, tick_s: int, now_s: int, bucket: Bucket) -> None:
+        self.looks += 1
+        assessment = assess(
+            self.volume,
+            Evidence(balance=bucket.visible_at(now_s)),
+            now_s=now_s,
+            telemetry=self.policy.telemetry,
+        )
+        look = Look(now_s=now_s, tick_s=tick_s, place=Place(region="us-east-1"))
+        wishes = read_tags({}, self.policy.mode)
+        decision = decide(assessment, self.state, wishes, policy=self.policy, look=look)
+        if decision.change:
+            self.state = decision.change.state
+        if self.state is None or self.state.next_look_at_s is None:
+            self.in_focus_since_s = None
+        elif self.in_focus_since_s is None:
+            self.in_focus_since_s = now_s
+
+
+@dataclass
+class Plan:
+    """What the adversary does: demand as (seconds, IOPS), the ticks as (time it runs, nominal time)."""
+
+    volume: Volume
+    policy: Policy
+    start_credits: float
+    lags_s: list[int]
+    demand: list[tuple[int, int]]
+    ticks: list[tuple[int, int]]
+
+
+def play(plan: Plan) -> tuple[Bucket, Watchdog, list[int]]:
+    """Run a plan until the volume is dry or the ticks end; also the index of every tick that looked."""
+    grid_s = int(plan.policy.cadence.sweep_tick.total_seconds())
+    fingerprints = frozenset({fingerprint(plan.volume, plan.policy.cadence)})
+    watchdog = Watchdog(plan.volume, plan.policy, Roster(tick_s=START_S - grid_s, fingerprints=fingerprints))
+    bucket = Bucket(baseline_iops(plan.volume.size_gib), plan.start_credits, plan.lags_s)
+    demand = iter(plan.demand)
+    left_s, iops = next(demand)
+    now_s, looks = START_S, []
+    for index, (run_at_s, tick_s) in enumerate(plan.ticks):
+        while now_s < run_at_s:
+            step_s = min(left_s, run_at_s - now_s)
+            bucket.live(now_s, step_s, iops)
+            now_s, left_s = now_s + step_s, left_s - step_s
+            if left_s == 0:
+                left_s, iops = next(demand, (10**9, BURST_IOPS))
+        if bucket.dry_at_s is not None:
+            break
+        if run_at_s >= START_S + WARM_UP_S:
+            looked = watchdog.looks
+            watchdog.tick(tick_s, run_at_s, bucket)
+            looks += [index] * (watchdog.looks - looked)
+    return bucket, watchdog, looks
+
+
+@st.composite
+def adversaries(draw) -> Plan:
+    """Rehearse on a calm volume to learn when it is looked at, then strike between two looks.
+
+    The fault hits the tick that would have looked next, or any other.
+    """
+    policy = draw(accepted_policies())
+    cadence = policy.cadence
+    volume = a_volume(
+        draw(st.one_of(st.integers(1, 60), st.integers(1, 900))),
+        volume_id=f"vol-{draw(st.integers(0, 2**32)):017x}",
+    )
+    baseline = baseline_iops(volume.size_gib)
+    lag_s = int(cadence.metric_lag.total_seconds())
+    grid_s = int(cadence.sweep_tick.total_seconds())
+    calm_s = WARM_UP_S + 2 * sweep_interval_s(baseline, cadence) + 900
+    burst_s = BUCKET_CREDITS // (BURST_IOPS - baseline)
+    focus_phase_s, sweep_phase_s = draw(st.integers(0, 59)), draw(st.integers(0, 299)) % grid_s
+    nominal = sorted(
+        tick_s
+        for phase_s, every_s in ((focus_phase_s, 60), (sweep_phase_s, grid_s))
+        for tick_s in range(START_S + phase_s, START_S + calm_s + 4_000 + burst_s, every_s)
+    )
+    plan = Plan(
+        volume=volume,
+        policy=policy,
+        start_credits=min(100.0, cadence.watch_below_pct + draw(st.sampled_from([0.0, 0.01, 2.0])))
+        * CREDITS_PER_PCT,
+        lags_s=draw(st.lists(st.one_of(st.just(lag_s), st.integers(60, lag_s)), min_size=1, max_size=4)),
+        demand=[(10**9, baseline)],
+        ticks=[(tick_s, tick_s) for tick_s in nominal if tick_s < START_S + calm_s],
+    )
+    _, _, looks = play(plan)
+    assume(len(looks) >= 2)
+    last_calm_look_s, next_look = nominal[looks[0]], looks[1]
+    strike_s = last_calm_look_s - START_S + draw(st.integers(-lag_s - 60, 60))
+    erratic = st.tuples(st.integers(1, 900), st.integers(0, 4_000))
+    prelude = draw(st.one_of(st.just([]), st.lists(erratic, max_size=4)))
+    plan.demand = [(max(1, strike_s), baseline), *prelude]
+    fault_at = draw(st.one_of(st.just(next_look), st.integers(0, len(nominal) - 1)))
+    fault = draw(st.sampled_from(["lost", "late", "doubled", "none"]))
+    plan.ticks = with_fault(
+        nominal, fault, fault_at, draw(st.integers(1, int(cadence.tick_slack.total_seconds())))
+    )
+    return plan
+
+
+def with_fault(nominal: list[int], fault: str, index: int, late_by_s: int) -> list[tuple[int, int]]:
+    ticks = [(tick_s, tick_s) for tick_s in nominal]
+    tick_s = nominal[index]
+    match fault:
+        case "lost":
+            del ticks[index]
+        case "late":
+            ticks[index] = (tick_s + late_by_s, tick_s)
+        case "doubled":
+            ticks.insert(index, ticks[index])
+    return sorted(ticks)
+
+
+@settings(max_examples=300, deadline=None)
+@given(adversaries())
+def test_no_volume_runs_dry_from_the_sweep_without_act_lead_in_focus(plan):
+    bucket, watchdog, _ = play(plan)
+    assert bucket.dry_at_s is not None
+    assert watchdog.in_focus_since_s is not None, "dry while still in the sweep"
+    act_lead_s = plan.policy.cadence.act_lead.total_seconds()
+    lead_s = bucket.dry_at_s - watchdog.in_focus_since_s
+    target(-lead_s / act_lead_s)
+    assert lead_s >= act_lead_s

@@ -1,0 +1,55 @@
+from datetime import timedelta
+
+import pytest
+from burstwatch.core.cadence import focus_interval_s, is_swept, sweep_interval_s, sweep_ticks
+from burstwatch.core.policy import CadencePolicy
+from burstwatch.core.volume import CREDITS_PER_PCT, baseline_iops
+
+CADENCE = CadencePolicy()
+
+
+# 100 GiB at 95 %: 5,130,000 / 2,700 = 1,900 s; less 300 + 60 + 480 = 840 s leaves 1,060 s: three ticks of 300 s.
+@pytest.mark.parametrize(
+    ("size_gib", "minutes"),
+    [(1, 15), (8, 15), (33, 15), (100, 15), (334, 25), (500, 40), (900, 60), (999, 60)],
+)
+def test_calm_volumes_are_swept_as_seldom_as_the_rule_allows(size_gib, minutes):
+    assert sweep_interval_s(baseline_iops(size_gib), CADENCE) == minutes * 60
+
+
+# 100 GiB, baseline 300. At 60 %: 3,240,000 / 2,700 = 1,200 s, less 840 s = 360 s, but five minutes at most.
+# At 50 %: 1,000 - 840 = 160 s: two whole minutes. At 31 %: 620 - 840 < 0: the shortest interval.
+@pytest.mark.parametrize(
+    ("balance_pct", "minutes"), [(100, 5), (60, 5), (54, 4), (53, 3), (50, 2), (47, 1), (31, 1), (0, 1)]
+)
+def test_volumes_in_focus_are_looked_at_more_often_as_they_drain(balance_pct, minutes):
+    assert focus_interval_s(balance_pct * CREDITS_PER_PCT, 300, CADENCE) == minutes * 60
+
+
+@pytest.mark.parametrize("ticks", [1, 3, 5, 8, 12])
+def test_every_volume_is_swept_exactly_once_in_its_interval(ticks):
+    for number in range(50):
+        volume_id = f"vol-{number:017x}"
+        due = [
+            tick for tick in range(5_900_000, 5_900_000 + 3 * ticks) if is_swept(volume_id, ticks, tick, tick)
+        ]
+        assert len(due) == 3
+        assert {later - earlier for earlier, later in zip(due, due[1:], strict=False)} == {ticks}
+
+
+def test_volumes_are_spread_evenly_over_the_ticks():
+    ids = [f"vol-{number:017x}" for number in range(3_000)]
+    per_tick = [sum(is_swept(volume_id, 3, tick, tick) for volume_id in ids) for tick in range(3)]
+    assert all(900 < count < 1_100 for count in per_tick)
+
+
+def test_ticks_that_were_missed_are_swept_together():
+    ids = [f"vol-{number:017x}" for number in range(200)]
+    one_by_one = {i for i in ids for tick in range(40, 44) if is_swept(i, 12, tick, tick)}
+    assert {i for i in ids if is_swept(i, 12, 40, 43)} == one_by_one
+    assert all(is_swept(i, 12, 40, 51) for i in ids)
+    assert not any(is_swept(i, 12, 41, 40) for i in ids)
+
+
+def test_a_coarser_grid_rounds_the_interval_down():
+    assert sweep_ticks(300, CadencePolicy(sweep_tick=timedelta(minutes=10))) == 1

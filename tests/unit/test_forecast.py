@@ -1,0 +1,120 @@
+import pytest
+from burstwatch.core.forecast import forecast, not_falling_for
+from burstwatch.core.samples import Series
+from conftest import balances
+
+
+def falling(start: float, step: float, count: int) -> list[float]:
+    return [start - step * index for index in range(count)]
+
+
+def test_a_steady_drain_is_dry_when_its_credits_are_spent():
+    # 100 GiB: 31.5 % = 1,701,000 credits. 7/3 % a minute = 126,000 / 60 = 2,100 credits/s: 810 s, less 95 s of age.
+    # Bound: 1,701,000 / 2,700 = 630 s, less 95 s.
+    series = balances(*falling(31.5 + 20 * 7 / 3, 7 / 3, 21))
+    seen = forecast(series, baseline=300, age_s=95)
+    assert seen.draining
+    assert seen.drain_per_s == pytest.approx(2_100)
+    assert seen.time_to_empty_s == pytest.approx(715)
+    assert seen.soonest_empty_s == pytest.approx(535)
+    assert seen.earliest_s == pytest.approx(715)
+    assert seen.latest_s == pytest.approx(715)
+
+
+def test_the_estimate_is_never_earlier_than_the_bound():
+    # A fall of 10 % a minute is faster than physics allow: the bound, 20 % / 3 % a minute = 400 s, holds.
+    seen = forecast(balances(*falling(70, 10, 6)), baseline=300, age_s=0)
+    assert seen.time_to_empty_s == seen.soonest_empty_s == pytest.approx(400)
+
+
+def test_one_noisy_minute_does_not_alarm():
+    # 60 %, calm but for the last minute at full burst (3 %). Over five minutes: 3 % / 5 min, 95 min to empty: five
+    # minutes are believed for fifteen, so nothing is announced within the hour.
+    quiet_then_noisy = balances(*[60.0] * 60, 57.0)
+    seen = forecast(quiet_then_noisy, baseline=300, age_s=0)
+    assert seen.draining
+    assert seen.time_to_empty_s > 60 * 60
+    assert seen.earliest_s == pytest.approx(57 / 3 * 3 * 60)
+    assert seen.latest_s == pytest.approx(57 / 3 * 60 * 60)
+
+
+def test_one_quiet_minute_does_not_lull():
+    # 2 % a minute for 40 minutes, then one minute in which nothing is lost: 14 % last about seven minutes.
+    draining = falling(94, 2, 41)
+    seen = forecast(balances(*draining, draining[-1]), baseline=100, age_s=0)
+    assert seen.time_to_empty_s < 8 * 60
+
+
+@pytest.mark.parametrize(
+    ("minutes", "announced"),
+    # Full burst on 100 GiB from 100 %: 3 % a minute, empty after 33 min. The first horizon to reach three times as
+    # far as it says is ten minutes' worth: after 10 min, 70 / 3 = 23 min.
+    [(5, None), (7, None), (10, 70 / 3), (15, 55 / 3), (20, 40 / 3)],
+)
+def test_a_drain_is_believed_for_three_times_as_long_as_it_lasted(minutes, announced):
+    calm_then_burst = balances(*[100.0] * 60, *falling(97, 3, minutes))
+    seen = forecast(calm_then_burst, baseline=300, age_s=0)
+    if announced is None:
+        assert seen.time_to_empty_s > 60 * 60
+    else:
+        assert seen.time_to_empty_s == pytest.approx(announced * 60)
+
+
+@pytest.mark.parametrize("values", [[100.0] * 10, [50.0] * 10, falling(50, -0.3, 10)])
+def test_a_volume_that_does_not_drain_has_no_time_to_empty(values):
+    seen = forecast(balances(*values), baseline=300, age_s=0)
+    assert not seen.draining
+    assert seen.time_to_empty_s is None
+    assert seen.soonest_empty_s == pytest.approx(values[-1] * 54_000 / 2_700)
+
+
+def test_an_empty_bucket_is_empty_now():
+    seen = forecast(balances(*[0.0] * 10), baseline=300, age_s=30)
+    assert (seen.time_to_empty_s, seen.soonest_empty_s) == (0.0, 0.0)
+
+
+def test_a_refilling_volume_has_a_negative_drain():
+    # 0.5 % a minute back: 27,000 credits / 60 s = 450 credits/s.
+    assert forecast(balances(*falling(50, -0.5, 10)), baseline=450, age_s=0).drain_per_s == pytest.approx(
+        -450
+    )
+
+
+def test_a_volume_whose_baseline_is_the_burst_ceiling_has_no_bound():
+    seen = forecast(balances(100.0, 99.0), baseline=3_000, age_s=0)
+    assert seen.soonest_empty_s is None
+    assert not seen.draining
+
+
+def test_a_single_sample_bounds_but_estimates_nothing():
+    seen = forecast(balances(40.0), baseline=100, age_s=60)
+    assert seen.soonest_empty_s == pytest.approx(40 * 54_000 / 2_900 - 60)
+    assert (seen.draining, seen.drain_per_s, seen.time_to_empty_s) == (False, None, None)
+
+
+def test_two_samples_tell_that_it_falls_but_not_how_long_it_lasts():
+    seen = forecast(balances(43.0, 40.0), baseline=100, age_s=0)
+    assert seen.draining
+    assert seen.time_to_empty_s is None
+
+
+def test_horizons_reach_over_a_gap_only_so_far():
+    newest = 60 * 1_000
+    over_a_gap = Series.of([(newest - 60 * 7, 50.0), (newest, 43.0)])
+    assert [drain.span_s for drain in forecast(over_a_gap, baseline=100, age_s=0).drains] == [420]
+    too_far = Series.of([(newest - 60 * 200, 50.0), (newest, 43.0)])
+    assert forecast(too_far, baseline=100, age_s=0).drains == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([50.0] * 11, True),
+        (falling(50, -0.1, 11), True),
+        (falling(50, 0.1, 11), False),
+        ([50.0] * 10 + [49.9], False),
+        ([50.0] * 5, False),
+    ],
+)
+def test_not_falling_needs_the_whole_span_and_a_quiet_last_minute(values, expected):
+    assert not_falling_for(balances(*values), 600) is expected

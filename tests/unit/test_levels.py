@@ -1,0 +1,92 @@
+import pytest
+from burstwatch.core.levels import Level, judge
+from burstwatch.core.policy import Policy
+from conftest import a_volume, an_assessment, balances
+
+POLICY = Policy()
+
+
+def level_of(*values: float, last: Level = Level.OK, size_gib: int = 100, newest: str = "11:59") -> Level:
+    assessment = an_assessment(balances(*values, newest_starts_at=newest), volume=a_volume(size_gib))
+    return judge(assessment, last, POLICY)
+
+
+def falling_to(end: float, per_minute: float, count: int = 61) -> list[float]:
+    return [end + per_minute * index for index in reversed(range(count))]
+
+
+@pytest.mark.parametrize(
+    ("values", "level"),
+    [
+        ([100.0] * 31, Level.OK),
+        ([95.0] * 31, Level.OK),
+        ([94.9] * 31, Level.WATCH),
+        # 0.9 % a minute at 50 %: 55 min; at 60 %: 66 min. The bound is 16 min and more.
+        (falling_to(50, 0.9, 40), Level.WARNING),
+        (falling_to(60, 0.9, 40), Level.WATCH),
+        # 3 % a minute at 44 %: 14.7 min; at 46 %: 15.3 min.
+        (falling_to(44, 3, 18), Level.CRITICAL),
+        (falling_to(46, 3, 18), Level.WARNING),
+        # The bound: 24 % / 3 % a minute = 8 min, and any drain at all.
+        (falling_to(24, 0.01), Level.CRITICAL),
+        (falling_to(24.2, 0.01), Level.WATCH),
+        # Low, but not draining: nobody is woken for a volume that refills.
+        ([10.0] * 31, Level.WATCH),
+        ([1.0] * 31, Level.EXHAUSTED),
+        ([0.0], Level.EXHAUSTED),
+    ],
+)
+def test_levels_are_entered_by_their_rules(values, level):
+    assert level_of(*values) is level
+
+
+@pytest.mark.parametrize(
+    ("last", "values", "level"),
+    [
+        # exhausted: until 5 %, seen twice.
+        (Level.EXHAUSTED, [0.0] * 20 + [4.9, 4.9], Level.EXHAUSTED),
+        (Level.EXHAUSTED, [4.9, 5.1], Level.EXHAUSTED),
+        (Level.EXHAUSTED, falling_to(6, -0.33, 12), Level.WATCH),
+        # critical: until 30 min are left, or ten minutes without a fall. 60 % at 2.1 % a minute: 28.6 min.
+        (Level.CRITICAL, falling_to(60, 2.1, 18), Level.CRITICAL),
+        (Level.CRITICAL, falling_to(66, 2.1, 16), Level.WARNING),
+        (Level.CRITICAL, [50.0] * 9, Level.CRITICAL),
+        (Level.CRITICAL, [50.0] * 11, Level.WATCH),
+        # critical by its bound: until the bound is 12 min, 36 % of 100 GiB.
+        (Level.CRITICAL, falling_to(35, 0.01), Level.CRITICAL),
+        (Level.CRITICAL, falling_to(37, 0.01), Level.WATCH),
+        # warning: until 90 min are left. 60 % at 0.7 % a minute: 86 min, at 0.6 %: 100 min.
+        (Level.WARNING, falling_to(60, 0.7, 50), Level.WARNING),
+        (Level.WARNING, falling_to(60, 0.6, 50), Level.WATCH),
+        # watch: until 97 %, seen twice.
+        (Level.WATCH, [96.9] * 5, Level.WATCH),
+        (Level.WATCH, [96.9, 97.0], Level.WATCH),
+        (Level.WATCH, [97.0] * 5, Level.OK),
+    ],
+)
+def test_levels_are_left_farther_out_than_they_are_entered(last, values, level):
+    assert level_of(*values, last=last) is level
+
+
+@pytest.mark.parametrize("last", [Level.WARNING, Level.CRITICAL])
+def test_one_quiet_minute_does_not_leave_a_level(last):
+    values = falling_to(50, 1.0, 31)
+    assert level_of(*values, values[-1], last=last).rank >= Level.WARNING.rank
+
+
+def test_one_noisy_minute_does_not_enter_a_level_above_watch():
+    assert level_of(*[60.0] * 60, 57.0) is Level.WATCH
+
+
+def test_a_noisy_minute_that_leaves_no_time_to_wait_is_critical():
+    assert level_of(*[26.0] * 60, 23.0) is Level.CRITICAL
+
+
+def test_without_data_the_level_is_unknown_whatever_it_was():
+    missing = an_assessment(None, read_error="throttled")
+    assert judge(missing, Level.CRITICAL, POLICY) is Level.UNKNOWN
+
+
+def test_old_data_counts_from_its_own_minute():
+    # 40 % of 100 GiB lasts 13.3 min at the worst; read 6 min ago it may last 7.3 min, less than act_lead.
+    assert level_of(*falling_to(40, 0.01), newest="11:53") is Level.CRITICAL
