@@ -1,9 +1,14 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
+from burstwatch.core.alerts import Alert, Place
 from burstwatch.core.assess import Assessment, Evidence, assess
-from burstwatch.core.policy import Policy
+from burstwatch.core.decide import Decision, Look, decide
+from burstwatch.core.ledger import VolumeState
+from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.samples import Series
+from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import Volume
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -49,6 +54,48 @@ def an_assessment(
         now_s=at(now),
         telemetry=(policy or Policy()).telemetry,
     )
+
+
+def draining_to(
+    end_pct: float, per_minute: float, *, count: int = 61, newest_starts_at: str = "11:58"
+) -> Series:
+    """Balances that fall by the same amount every minute; they rise where the amount is negative."""
+    falling = (end_pct + per_minute * index for index in reversed(range(count)))
+    return balances(*falling, newest_starts_at=newest_starts_at)
+
+
+def a_look(now: str = "12:00", *, region: str = "us-east-1") -> Look:
+    return Look(now_s=at(now), tick_s=int(at(now)), place=Place(region=region, account="111122223333"))
+
+
+def a_decision(
+    assessment: Assessment,
+    state: VolumeState | None = None,
+    *,
+    now: str = "12:00",
+    mode: Mode = Mode.PROPOSE,
+    policy: Policy | None = None,
+) -> Decision:
+    return decide(assessment, state, Wishes(mode=mode), policy=policy or Policy(), look=a_look(now))
+
+
+class Memory:
+    """What the ledger would remember of one volume from look to look, and every alert so far."""
+
+    def __init__(self, *, mode: Mode = Mode.PROPOSE, policy: Policy | None = None) -> None:
+        self.mode = mode
+        self.policy = policy or Policy()
+        self.state: VolumeState | None = None
+        self.alerts: list[Alert] = []
+
+    def look(self, now: str, balance: Series | None, **evidence) -> Decision:
+        """Look at the volume and keep what is to be kept."""
+        assessment = an_assessment(balance, now=now, policy=self.policy, **evidence)
+        decision = a_decision(assessment, self.state, now=now, mode=self.mode, policy=self.policy)
+        if decision.change is not None:
+            self.state = decision.change.state
+        self.alerts += decision.alerts
+        return decision
 
 
 @pytest.fixture

@@ -1,0 +1,35 @@
+"""gp2 in a box: a simulated fleet of volumes behind an AWS endpoint that real clients talk to.
+
+In a test, with time moved by hand::
+
+    fleet = LabFleet(LabClock.by_hand(datetime(2026, 11, 20, 18, 0, tzinfo=UTC)))
+    volume_id = fleet.add(LabVolume(size_gib=100, load="steady:3000"))
+    with Endpoint(fleet) as lab:                       # 127.0.0.1, a free port, stopped at the end
+        lab.clock.advance(600)                         # ten minutes pass; BurstBalance is 70 now
+        lab.client("ec2").describe_volumes()           # boto3; or use lab.url, lab.environment
+
+    from burstlab.clock import LabClock        from burstlab.endpoint import Endpoint
+    from burstlab.fleet import LabFleet, LabSettings, LabInstance
+    from burstlab.volume import LabVolume, MetricFault, Truth
+    from burstlab.faults import Fault          from burstlab.modification import Modification, Shape
+
+Time. A volume begins at ``starts_at`` (default: the clock's time when it is added) with ``balance_pct``, so
+a fresh fleet has no datapoints until time passes; ``starts_at=now - timedelta(hours=3)`` gives it three
+hours of past. ``created_at`` and ``attached_at`` default to 30 days before. ``LabClock(start, speed=60)``
+runs by itself.
+
+What can be done to a fleet at any moment: ``set_load(id, "docker-loop", at=None)``, ``set_balance``,
+``set_tags``, ``attach``, ``detach``, ``stop_instance``, ``start_instance``, ``remove``,
+``hide_metrics(id, from_at=, to_at=)``, ``set_metric_fault(id, MetricFault(status_code="Forbidden"))``,
+``set_modification(id, Modification(...))``. ``truth(id)`` tells what CloudWatch does not show: credits,
+demand, served IOPS, when it ran dry and how long it stalled. ``LabSettings`` chooses the publication lag, the
+open minute, what large volumes publish, and whether demand that cannot be served is lost or queued.
+
+Trouble: ``lab.faults.add(Fault(action="GetMetricData", kind="throttle", times=2))``,
+``lab.faults.set_latency(30)`` (ms), ``lab.faults.clear()``; ``lab.faults.calls()`` counts calls by action.
+From another process the same is at ``/_lab/`` (``curl $AWS_ENDPOINT_URL/_lab/`` lists it). ``burstlab
+loads`` lists the loads.
+
+moto answers what is not about the fleet (SNS, STS, PutMetricData, instance types, ...); its state is one per
+process: POST ``/moto-api/reset`` empties it.
+"""

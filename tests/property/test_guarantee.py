@@ -7,6 +7,9 @@ CloudWatch (up to the configured lag), and one tick that is lost, late or double
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from hypothesis import assume, given, settings, target
+from hypothesis import strategies as st
+
 from burstwatch.core.alerts import Place
 from burstwatch.core.assess import Evidence, assess
 from burstwatch.core.cadence import sweep_interval_s
@@ -18,8 +21,6 @@ from burstwatch.core.samples import Series
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
 from conftest import a_volume
-from hypothesis import assume, given, settings, target
-from hypothesis import strategies as st
 
 START_S = 1_763_640_000  # on every sweep grid drawn below
 WARM_UP_S = 660  # before that CloudWatch has nothing to show yet
@@ -109,6 +110,7 @@ class Watchdog:
                         roster=self.roster,
                         tick_s=sweep_s,
                         restarted=frozenset(),
+                        smaller_sizes_gib={},
                         cadence=self.policy.cadence,
                     )
                 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final, Self
@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 from burstwatch.core.assess import Assessment
 from burstwatch.core.levels import Level
 from burstwatch.core.volume import Volume, gp2_throughput_mib_s
+from burstwatch.core.words import format_instant
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _GP3_IOPS: Final = 3000
@@ -110,30 +111,6 @@ def alert_id(subject: str, kind: AlertKind, revision: int) -> str:
     return sha256(f"{subject}\n{kind}\n{revision}".encode()).hexdigest()[:32]
 
 
-def format_instant(at_s: float) -> str:
-    """ISO 8601 in UTC, to the second."""
-    return datetime.fromtimestamp(int(at_s), tz=UTC).isoformat().replace("+00:00", "Z")
-
-
-def format_clock(at_s: float) -> str:
-    """The hour and minute, UTC."""
-    return datetime.fromtimestamp(at_s, tz=UTC).strftime("%H:%M")
-
-
-def format_duration(seconds: float) -> str:
-    """A length of time for people: ``45 s``, ``11 min``, ``2 h 05 min``, ``3 d 4 h``."""
-    whole = int(seconds)
-    if whole < 120:  # noqa: PLR2004 - two minutes
-        return f"{whole} s"
-    minutes = whole // 60
-    if minutes < 120:  # noqa: PLR2004 - two hours
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:  # noqa: PLR2004 - two days
-        return f"{hours} h {minutes:02d} min"
-    return f"{hours // 24} d {hours % 24} h"
-
-
 def describe_volume(volume: Volume, place: Place) -> dict[str, Any]:
     """The volume as alerts carry it."""
     return {
@@ -191,13 +168,13 @@ def describe_evidence(assessment: Assessment) -> dict[str, Any]:
     }
 
 
-def propose(volume: Volume) -> str:
+def propose(volume: Volume, place: Place) -> str:
     """What a person can do about a draining volume: the command, or who must do it."""
     if volume.managed_by:
         return f"managed by {volume.managed_by}: change its volume type there"
     throughput = gp2_throughput_mib_s(volume.size_gib)
     return (
-        f"aws ec2 modify-volume --volume-id {volume.volume_id} --volume-type gp3"
+        f"aws ec2 modify-volume --region {place.region} --volume-id {volume.volume_id} --volume-type gp3"
         f" --iops {_GP3_IOPS} --throughput {throughput}"
     )
 
@@ -245,23 +222,46 @@ def _digest_line(alert: Alert) -> dict[str, Any]:
     }
 
 
+def make_policy_rejected(
+    faults: Sequence[str], *, in_force: str, action: str, place: Place, runbooks_url: str, now_s: int
+) -> Alert:
+    """The alert about a policy that turned bad under a running watchdog; ``in_force`` names the one kept."""
+    return Alert(
+        alert_id=alert_id("policy", AlertKind.POLICY_REJECTED, now_s),
+        kind=AlertKind.POLICY_REJECTED,
+        level=Level.WARNING,
+        previous_level=Level.UNKNOWN,
+        volume_id=None,
+        time_s=now_s,
+        volume={"region": place.region, "account": place.account},
+        evidence={"faults": list(faults), "in_force": in_force},
+        action=action,
+        runbook=runbook_link(AlertKind.POLICY_REJECTED, runbooks_url),
+    )
+
+
 def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
     """The page about this kind of alert."""
     return f"{runbooks_url.rstrip('/')}/{kind}.md"
 
 
 def forecast_words(forecast: Mapping[str, Any]) -> str | None:
-    """``dry at about 18:05, not before 17:58`` (UTC); None where there is no forecast."""
+    """``dry at about 18:05, not before 17:58 UTC``; None where there is no forecast."""
     soonest, estimate = forecast.get("soonest_empty_at"), forecast.get("time_to_empty_at")
     if soonest is None:
         return None
     if forecast.get("soonest_empty_s") == 0 and forecast.get("time_to_empty_s") == 0:
         return "dry now"
+    bound = _when(soonest, forecast["soonest_empty_s"])
     if estimate is None:
-        return f"not draining; not dry before {_hour(soonest)}"
-    if forecast["time_to_empty_s"] > timedelta(days=1).total_seconds():
-        return f"dry in about {format_duration(forecast['time_to_empty_s'])}, not before {_hour(soonest)}"
-    return f"dry at about {_hour(estimate)}, not before {_hour(soonest)}"
+        return f"not draining; not dry before {bound} UTC"
+    return f"dry at about {_when(estimate, forecast['time_to_empty_s'])}, not before {bound} UTC"
+
+
+def _when(instant: str, span_s: float) -> str:
+    """The hour, with its date where that is more than a day ahead."""
+    is_near = span_s <= timedelta(days=1).total_seconds()
+    return _hour(instant) if is_near else instant[:16].replace("T", " ")
 
 
 def _hour(instant: str) -> str:
@@ -269,28 +269,30 @@ def _hour(instant: str) -> str:
 
 
 def title(alert: Alert) -> str:
-    """One line: level, volume, and the time left; not yet safe for any particular channel."""
+    """One line: level, volume, time left, and last the ids, where a cut does least harm."""
     if alert.kind is AlertKind.DIGEST:
-        return f"{alert.evidence['alerts']} burst-balance alerts at once in {alert.volume['region']}"
+        count, region = alert.evidence["alerts"], alert.volume["region"]
+        return f"{alert.level}: {count} burst-balance alerts at once in {region}"
     if alert.kind is AlertKind.POLICY_REJECTED:
-        return "Policy rejected; the last good one stays in force"
-    who = _who(alert)
+        return f"{alert.level}: policy rejected; the last good one stays in force"
+    lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
     again = "still " if alert.is_reminder else ""
+    known = (alert.volume.get("name"), alert.volume_id, alert.volume.get("instance_id"))
+    shown, *others = filter(None, known)
+    ids = f" ({', '.join(others)})" if others else ""
+    return f"{again}{lead}: {shown}{_what_happens(alert)}{ids}"
+
+
+def _what_happens(alert: Alert) -> str:
     match alert.kind:
         case AlertKind.EXHAUSTED:
-            return f"{again}exhausted: {who}, pinned to {alert.reading['baseline_iops']} IOPS"
+            return f" is out of credits, pinned to {alert.reading['baseline_iops']} IOPS"
         case AlertKind.RECOVERED:
-            return f"recovered: {who}"
+            return ""
         case AlertKind.TELEMETRY_GAP:
-            return f"no burst balance: {who}"
+            return " has no burst balance to read"
         case _:
-            return f"{again}{alert.level}: {who}, {forecast_words(alert.forecast)}"
-
-
-def _who(alert: Alert) -> str:
-    name, instance = alert.volume.get("name"), alert.volume.get("instance_id")
-    known = ", ".join(part for part in (name, instance) if part)
-    return f"{alert.volume_id} ({known})" if known else f"{alert.volume_id}"
+            return f", {forecast_words(alert.forecast)}"
 
 
 def sentences(alert: Alert) -> list[str]:
@@ -299,28 +301,55 @@ def sentences(alert: Alert) -> list[str]:
         return _digest_sentences(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
         return [*alert.evidence["faults"], f"In force: {alert.evidence['in_force']}."]
-    said = [_reading_sentence(alert), _drain_sentence(alert), _served_sentence(alert)]
-    said.append(f"Level was {alert.previous_level}." if alert.previous_level is not alert.level else None)
+    said = [
+        _because_sentence(alert),
+        _reading_sentence(alert),
+        _drain_sentence(alert),
+        _served_sentence(alert),
+        *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),
+    ]
     return [sentence for sentence in said if sentence]
+
+
+def _because_sentence(alert: Alert) -> str | None:
+    because = alert.evidence.get("because")
+    if because is None or alert.reading.get("burst_balance_pct") is None:
+        return None
+    lead = f"{str(alert.level).capitalize()} because" if alert.level.is_alerting else "Now"
+    return f"{lead} {because}" + (
+        f"; it was {alert.previous_level}." if alert.previous_level is not alert.level else "."
+    )
+
+
+_UNKNOWN_WORDS: Final = {
+    "detached": "it is not attached",
+    "instance_stopped": "its instance is stopped",
+    "not_burstable_type": "it is not a gp2 volume any more",
+    "cannot_run_dry": "at its size it cannot run dry",
+    "too_new": "it is too new to have one",
+    "telemetry_gap": "CloudWatch has no datapoint",
+    "read_failed": "reading it failed",
+}
 
 
 def _reading_sentence(alert: Alert) -> str:
     reading = alert.reading
     if reading.get("burst_balance_pct") is None:
-        because = reading.get("unknown_because") or str(reading.get("unknown_reason"))
-        return f"Balance unknown: {because}."
+        reason = str(reading.get("unknown_reason"))
+        because = reading.get("unknown_because") or _UNKNOWN_WORDS.get(reason, reason)
+        return f"Balance unknown: {because}; it was {alert.previous_level}."
     words = forecast_words(alert.forecast)
     balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
-    return f"{balance}, read {format_duration(reading['datapoint_age_s'])} ago; {words} UTC."
+    return f"{balance} at {_hour(reading['datapoint_at'])} UTC; {words}."
 
 
 def _drain_sentence(alert: Alert) -> str | None:
     rate, baseline = alert.forecast.get("drain_per_s"), alert.reading.get("baseline_iops")
     if rate is None or alert.reading.get("burst_balance_pct") is None:
         return None
-    flow = "draining" if rate > 0 else "refilling"
-    size = alert.volume["size_gib"]
-    return f"It is {flow} at {abs(rate):,.0f} credits/s; baseline {baseline:,} IOPS ({size} GiB)."
+    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {abs(rate):,.0f} credits/s"
+    size = f"baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)"
+    return f"{flow if round(rate) else 'Its balance stands still'}; {size}."
 
 
 def _served_sentence(alert: Alert) -> str | None:
@@ -336,7 +365,11 @@ def _digest_sentences(alert: Alert) -> list[str]:
     for line in alert.evidence["most_urgent"]:
         balance = line["burst_balance_pct"]
         known = "balance unknown" if balance is None else f"{balance:.1f} %"
-        name = f" ({line['name']})" if line["name"] else ""
-        dry = f", dry at about {_hour(line['time_to_empty_at'])}" if line["time_to_empty_at"] else ""
-        lines.append(f"{line['level']}: {line['volume_id']}{name}, {known}{dry}")
+        shown = line["name"] or line["volume_id"]
+        volume_id = f" ({line['volume_id']})" if line["name"] else ""
+        runs_dry = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
+        dry = f", dry at about {_hour(line['time_to_empty_at'])} UTC" if runs_dry else ""
+        lines.append(f"{line['level']}: {shown}, {known}{dry}{volume_id}")
+    if (unnamed := alert.evidence["alerts"] - len(alert.evidence["most_urgent"])) > 0:
+        lines.append(f"and {unnamed} more")
     return lines

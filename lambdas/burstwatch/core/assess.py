@@ -35,8 +35,9 @@ class Evidence:
     """What one look brought back about a volume.
 
     ``balance`` is None where the read failed, ``read_error`` then says why; an empty series is a gap.
-    ``instance_state`` is asked for volumes with a gap only. ``smaller_size_gib`` is the lesser size of a
-    modification in progress or just completed: AWS does not say which size earns the credits meanwhile.
+    ``instance_state`` is asked for volumes with a gap only. ``arrived_at_s`` is when it was found new
+    or changed, ``modified_at_s`` when it was last seen in modification, both None when that is long ago;
+    ``smaller_size_gib`` is the lesser size of that modification: AWS does not say which one earns meanwhile.
     """
 
     balance: Series | None = None
@@ -44,13 +45,18 @@ class Evidence:
     write_ops: Series | None = None
     read_error: str | None = None
     instance_state: str | None = None
-    arrived_at_s: float | None = None
+    arrived_at_s: int | None = None
+    modified_at_s: int | None = None
     smaller_size_gib: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """Facts about a volume; either ``sample`` and ``forecast`` are there, or ``unknown_reason`` is."""
+    """Facts about a volume; either ``sample`` and ``forecast`` are there, or ``unknown_reason`` is.
+
+    ``arrived_at_s`` to ``smaller_size_gib`` are the evidence's: a volume stays in focus for a while after
+    it arrived or was modified.
+    """
 
     volume: Volume
     baseline_iops: int
@@ -60,6 +66,9 @@ class Assessment:
     unknown_reason: UnknownReason | None = None
     unknown_because: str | None = None
     balance: Series = Series()
+    arrived_at_s: int | None = None
+    modified_at_s: int | None = None
+    smaller_size_gib: int | None = None
     consumed_read_iops: float | None = None
     consumed_write_iops: float | None = None
 
@@ -114,6 +123,9 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
         age_s=age_s,
         forecast=forecast(balance, baseline=baseline, age_s=age_s),
         balance=balance,
+        arrived_at_s=evidence.arrived_at_s,
+        modified_at_s=evidence.modified_at_s,
+        smaller_size_gib=evidence.smaller_size_gib,
         consumed_read_iops=_consumed_iops(evidence.read_ops, now_s),
         consumed_write_iops=_consumed_iops(evidence.write_ops, now_s),
     )

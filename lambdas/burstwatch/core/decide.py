@@ -13,16 +13,16 @@ from burstwatch.core.alerts import (
     describe_forecast,
     describe_reading,
     describe_volume,
-    format_duration,
     propose,
     runbook_link,
 )
 from burstwatch.core.assess import Assessment, UnknownReason
 from burstwatch.core.cadence import focus_interval_s, sweep_interval_s
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.levels import Level, judge
+from burstwatch.core.levels import Level, explain_level, judge
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.tags import Wishes
+from burstwatch.core.words import format_duration
 
 
 class Action(StrEnum):
@@ -58,6 +58,11 @@ class Decision:
     def alerts(self) -> Sequence[Alert]:
         return self.change.alerts if self.change else ()
 
+    @property
+    def has_proposed(self) -> bool:
+        """Whether an alert goes out that tells people what to do."""
+        return any(alert.action for alert in self.alerts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judged:
@@ -84,7 +89,7 @@ def decide(
     if kind is not None:
         alerts = (_make_alert(kind, before, judged, wishes, policy=policy, look=look),)
         after = _alerted(after, kind, now_s)
-    interval_s = _focus_interval(after, assessment, level, policy=policy, now_s=look.now_s)
+    interval_s = _focus_interval(after, assessment, level, policy=policy)
     after = replace(after, next_look_at_s=None if interval_s is None else look.tick_s + interval_s)
     return Decision(
         assessment=assessment,
@@ -95,6 +100,40 @@ def decide(
         reason=reason,
         look_interval_s=interval_s or _sweep_interval(assessment, policy),
         change=_change(state, after, alerts, level, before.level),
+    )
+
+
+def decide_deleted(state: VolumeState, *, policy: Policy, look: Look) -> Change:
+    """Forget a volume that no longer exists, and close its alert where there is one."""
+    now_s = int(look.now_s)
+    after = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)
+    alerts: tuple[Alert, ...] = ()
+    if state.alerted_level is not None or state.gap_alerted:
+        alerts = (
+            Alert(
+                alert_id=alert_id(state.volume_id, AlertKind.RECOVERED, after.revision),
+                kind=AlertKind.RECOVERED,
+                level=Level.UNKNOWN,
+                previous_level=state.alerted_level or state.level,
+                volume_id=state.volume_id,
+                time_s=now_s,
+                volume={
+                    "volume_id": state.volume_id,
+                    "region": look.place.region,
+                    "account": look.place.account,
+                },
+                reading={"unknown_because": "the volume was deleted"},
+                runbook=runbook_link(AlertKind.RECOVERED, policy.alerts.runbooks_url),
+            ),
+        )
+    entries = [_entry(after, EntryKind.LEVEL_CHANGED, {"from": str(state.level), "to": "deleted"})]
+    entries += [_entry(after, EntryKind.ALERT, alert.to_document()) for alert in alerts]
+    return Change(
+        volume_id=state.volume_id,
+        expected_revision=state.revision,
+        state=None,
+        entries=tuple(entries),
+        alerts=alerts,
     )
 
 
@@ -111,25 +150,33 @@ def _after(
 ) -> VolumeState:
     """The state after this look, before alerts and the next look are known."""
     reason = assessment.unknown_reason
-    if reason is not None:
-        since = before.unknown_since_s if before.unknown_reason is reason else now_s
-        closed = Level.OK if not reason.is_fault and reason is not UnknownReason.TOO_NEW else before.level
-        return replace(
-            before, revision=revision, unknown_reason=reason, unknown_since_s=since, level=closed,
-            level_since_s=before.level_since_s if closed is before.level else now_s,
-        )  # fmt: skip
-    assert assessment.sample is not None
-    return replace(
+    touched = replace(
         before,
         revision=revision,
-        level=level,
-        level_since_s=before.level_since_s if level is before.level else now_s,
-        unknown_reason=None,
+        arrived_at_s=assessment.arrived_at_s,
+        modified_at_s=assessment.modified_at_s,
+        smaller_size_gib=assessment.smaller_size_gib,
+        unknown_reason=reason,
+    )
+    if reason is not None:
+        since_s = before.unknown_since_s if before.unknown_reason is reason else now_s
+        is_over = not reason.is_fault and reason is not UnknownReason.TOO_NEW
+        return _at_level(
+            replace(touched, unknown_since_s=since_s), Level.OK if is_over else before.level, now_s
+        )
+    assert assessment.sample is not None
+    known = replace(
+        touched,
         unknown_since_s=None,
         gap_alerted=False,
         balance_pct=assessment.sample.value,
         balance_at_s=assessment.sample.end_s,
     )
+    return _at_level(known, level, now_s)
+
+
+def _at_level(state: VolumeState, level: Level, now_s: int) -> VolumeState:
+    return state if state.level is level else replace(state, level=level, level_since_s=now_s)
 
 
 def _alert_due(
@@ -191,15 +238,17 @@ def _make_alert(
         volume=describe_volume(volume, look.place),
         reading=describe_reading(assessment),
         forecast=describe_forecast(assessment, look.now_s),
-        evidence=describe_evidence(assessment) | {"tag_faults": list(wishes.faults)},
-        action=propose(volume) if told else None,
+        evidence={"because": explain_level(assessment, level, policy)}
+        | describe_evidence(assessment)
+        | {"tag_faults": list(wishes.faults)},
+        action=propose(volume, look.place) if told else None,
         runbook=runbook_link(kind, policy.alerts.runbooks_url),
         console_url=look.place.volume_url(volume.volume_id),
     )
 
 
 def _focus_interval(
-    after: VolumeState, assessment: Assessment, level: Level, *, policy: Policy, now_s: float
+    after: VolumeState, assessment: Assessment, level: Level, *, policy: Policy
 ) -> int | None:
     """Seconds to the next close look; None when the volume is calm and the sweep looks after it."""
     cadence = policy.cadence
@@ -209,9 +258,9 @@ def _focus_interval(
         return 60 if watched else None
     assert assessment.credits_left is not None
     assert assessment.age_s is not None
-    settling = max(after.arrived_at_s or 0, after.modified_at_s or 0)
+    is_settling = after.arrived_at_s is not None or after.modified_at_s is not None
     late_s = max(0.0, assessment.age_s - cadence.metric_lag.total_seconds())
-    if level is Level.OK and now_s - settling >= policy.telemetry.too_new.total_seconds() and late_s <= 0:
+    if level is Level.OK and not is_settling and late_s <= 0:
         return None
     interval_s = focus_interval_s(assessment.credits_left, assessment.baseline_iops, cadence)
     return max(60, min(interval_s, at_most_s) - 60 * int(-(-late_s // 60)))

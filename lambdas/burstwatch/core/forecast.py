@@ -7,7 +7,9 @@ where none counts the longest horizon speaks. Five minutes of drain can thus ann
 a single noisy minute can announce next to nothing, and one quiet minute does not lull the longer horizons.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from burstwatch.core.samples import PERIOD_S, Series
@@ -67,12 +69,17 @@ def drains_over_horizons(balance: Series) -> tuple[Drain, ...]:
 
 
 def not_falling_for(balance: Series, span_s: int) -> bool:
-    """Whether the balance is no lower than ``span_s`` ago and has not fallen in its last minute."""
+    """Whether the balance is no lower than ``span_s`` ago and has hardly fallen since.
+
+    One noisy minute is forgiven, except when it is the newest.
+    """
     newest = balance.newest
-    then = newest and balance.newest_at_or_before(newest.start_s - span_s)
-    if newest is None or then is None:
+    if newest is None or balance.newest_at_or_before(newest.start_s - span_s) is None:
         return False
-    return newest.value >= then.value and not _fell_last(balance)
+    first = bisect_right(balance.starts_s, newest.start_s - span_s) - 1
+    seen = balance.values[first:]
+    falls = [later < earlier for earlier, later in pairwise(seen)]
+    return seen[-1] >= seen[0] and sum(falls) <= 1 and not falls[-1]
 
 
 def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:
@@ -91,14 +98,15 @@ def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:
     drains = drains_over_horizons(balance)
     soonest = max(0.0, credits_left / worst - age_s) if worst else None
     settled = _settled(drains)
-    draining = bool(worst) and ((settled is not None and settled.per_s > 0) or _fell_last(balance))
-    if soonest is None or settled is None or settled.per_s <= 0:
-        empty = 0.0 if soonest is not None and credits_left <= 0 else None
-        rate = settled.per_s if settled else None
+    believed = _believed(drains, settled, credits_left)
+    if soonest is None or believed is None:
         return Forecast(
-            draining=draining, drain_per_s=rate, soonest_empty_s=soonest, time_to_empty_s=empty, drains=drains
+            draining=soonest is not None and not drains and _fell_last(balance),
+            drain_per_s=settled.per_s if settled else None,
+            soonest_empty_s=soonest,
+            time_to_empty_s=0.0 if soonest is not None and credits_left <= 0 else None,
+            drains=drains,
         )
-    believed = _believed(drains, credits_left)
     rates = [drain.per_s for drain in drains]
 
     def empty_in(rate: float) -> float:
@@ -117,18 +125,20 @@ def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:
 
 def _settled(drains: tuple[Drain, ...]) -> Drain | None:
     """The drain over about five minutes, or over the longest horizon where there is less."""
-    return next(
-        (drain for drain in drains if drain.span_s >= _SETTLED_MIN * PERIOD_S), drains[-1] if drains else None
-    )
+    longer = (drain for drain in drains if drain.span_s >= _SETTLED_MIN * PERIOD_S)
+    return next(longer, drains[-1] if drains else None)
 
 
-def _believed(drains: tuple[Drain, ...], credits_left: float) -> Drain:
-    """The drain whose word counts; only called when the settled drain is positive."""
+def _believed(drains: tuple[Drain, ...], settled: Drain | None, credits_left: float) -> Drain | None:
+    """The drain whose word counts; None where the volume is not draining."""
     falling = [drain for drain in drains if drain.per_s > 0]
     counting = [d for d in falling if credits_left / d.per_s <= BELIEVED_FOR * d.span_s]
+    if settled is None or (settled.per_s <= 0 and (not counting or counting[0].span_s > settled.span_s)):
+        return None
     return min(counting, key=lambda d: credits_left / d.per_s) if counting else falling[-1]
 
 
 def _fell_last(balance: Series) -> bool:
+    """All that can be said of a volume with too few samples for any horizon."""
     last = balance.last(2)
     return len(last) == 2 and last[1] < last[0]  # noqa: PLR2004 - the newest sample and the one before

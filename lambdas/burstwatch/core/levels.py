@@ -1,11 +1,13 @@
 """How bad it is: levels, and the hysteresis that keeps them from flapping."""
 
+from datetime import timedelta
 from enum import StrEnum
 
 from burstwatch.core.assess import Assessment
 from burstwatch.core.forecast import not_falling_for
 from burstwatch.core.policy import CadencePolicy, Policy
 from burstwatch.core.samples import Series
+from burstwatch.core.words import format_duration
 
 
 class Level(StrEnum):
@@ -52,6 +54,40 @@ def judge(assessment: Assessment, last_level: Level, policy: Policy) -> Level:
     return Level.WATCH if watched else Level.OK
 
 
+def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
+    """The rule that put the volume at this level, in words."""
+    forecast, levels = assessment.forecast, policy.levels
+    if forecast is None or assessment.unknown_reason is not None:
+        return assessment.unknown_because or str(assessment.unknown_reason)
+    estimate_s, soonest_s = forecast.time_to_empty_s, forecast.soonest_empty_s
+    match level:
+        case Level.EXHAUSTED if assessment.balance.values[-1] <= levels.exhausted_pct:
+            why = f"the balance is at or below {levels.exhausted_pct:g} %"
+        case Level.EXHAUSTED:
+            why = f"it was exhausted and is not back at {levels.exhausted_leave_pct:g} % for two minutes"
+        case Level.CRITICAL if _is_dry_within(estimate_s, levels.critical_within.total_seconds()):
+            why = f"at this pace it is dry within {_minutes(levels.critical_within)}"
+        case Level.CRITICAL if forecast.draining and _is_bound_near(soonest_s, policy):
+            why = f"it drains, and full burst would empty it within {_minutes(policy.cadence.act_lead)}"
+        case Level.WARNING if _is_dry_within(estimate_s, levels.warning_within.total_seconds()):
+            why = f"at this pace it is dry within {_minutes(levels.warning_within)}"
+        case Level.CRITICAL | Level.WARNING:
+            why = f"it was {level} and has not recovered for {_minutes(levels.refilling_for)} yet"
+        case Level.WATCH:
+            why = f"the balance is below {policy.cadence.calm_from_pct:g} %, nothing urgent"
+        case _:
+            why = "calm"
+    return why
+
+
+def _minutes(span: timedelta) -> str:
+    return format_duration(span.total_seconds())
+
+
+def _is_bound_near(soonest_empty_s: float | None, policy: Policy) -> bool:
+    return soonest_empty_s is not None and soonest_empty_s <= policy.cadence.act_lead.total_seconds()
+
+
 def _is_exhausted(balance: Series, last_level: Level, policy: Policy) -> bool:
     levels = policy.levels
     if balance.values[-1] <= levels.exhausted_pct:
@@ -70,14 +106,13 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
     assert forecast is not None
     if forecast.soonest_empty_s is None:
         return False
-    lead_s = policy.cadence.act_lead.total_seconds()
-    if forecast.draining and forecast.soonest_empty_s <= lead_s:
+    if forecast.draining and _is_bound_near(forecast.soonest_empty_s, policy):
         return True
     if _is_dry_within(forecast.time_to_empty_s, policy.levels.critical_within.total_seconds()):
         return True
     if last_level.rank < Level.CRITICAL.rank or _has_stopped_falling(assessment, policy):
         return False
-    near = forecast.soonest_empty_s <= lead_s * _BOUND_LEAVES_AT
+    near = forecast.soonest_empty_s <= policy.cadence.act_lead.total_seconds() * _BOUND_LEAVES_AT
     return near or not _is_dry_after(forecast.time_to_empty_s, policy.levels.critical_leave.total_seconds())
 
 

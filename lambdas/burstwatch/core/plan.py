@@ -16,10 +16,18 @@ _EARLY_S = int(FOCUS_TICK.total_seconds()) // 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueVolume:
-    """A volume to look at now; ``has_arrived`` when it is new or changed since the last sweep."""
+    """A volume to look at now; ``has_arrived`` when it is new or changed since the last sweep.
+
+    ``smaller_size_gib`` is the lesser size of a modification in progress.
+    """
 
     volume: Volume
     has_arrived: bool = False
+    smaller_size_gib: int | None = None
+
+    @property
+    def is_polled(self) -> bool:
+        return why_not_polled(self.volume, self.smaller_size_gib) is None
 
 
 def fingerprint(volume: Volume, cadence: CadencePolicy) -> int:
@@ -52,6 +60,7 @@ def due_in_sweep(
     roster: Roster | None,
     tick_s: int,
     restarted: frozenset[str],
+    smaller_sizes_gib: Mapping[str, int],
     cadence: CadencePolicy,
 ) -> Iterator[DueVolume]:
     """The volumes that the sweep looks at, all ticks since the last completed one taken together.
@@ -65,21 +74,24 @@ def due_in_sweep(
     known = roster.fingerprints if roster else frozenset()
     for volume in volumes:
         state = states.get(volume.volume_id)
-        if why_not_polled(volume):
-            if state is not None:
-                yield DueVolume(volume=volume)
-            continue
-        has_arrived = volume.volume_id in restarted
-        if roster is not None and fingerprint(volume, cadence) not in known:
-            has_arrived = True
-        if roster is None or has_arrived:
-            yield DueVolume(volume=volume, has_arrived=has_arrived)
-        elif state is not None and state.unknown_reason is UnknownReason.INSTANCE_STOPPED:
-            continue
+        is_changed = roster is not None and fingerprint(volume, cadence) not in known
+        due = DueVolume(
+            volume=volume,
+            has_arrived=is_changed or volume.volume_id in restarted,
+            smaller_size_gib=smaller_sizes_gib.get(volume.volume_id),
+        )
+        ticks = sweep_ticks(baseline_iops(volume.size_gib), cadence)
+        if not due.is_polled:
+            is_due = state is not None
+        elif roster is None or due.has_arrived:
+            is_due = True
         elif state is not None and state.next_look_at_s is not None:
-            if state.next_look_at_s <= tick_s + _EARLY_S:
-                yield DueVolume(volume=volume)
-        elif is_swept(
-            volume.volume_id, sweep_ticks(baseline_iops(volume.size_gib), cadence), first_tick, last_tick
-        ):
-            yield DueVolume(volume=volume)
+            is_due = state.next_look_at_s <= tick_s + _EARLY_S
+        elif state is not None and state.unknown_reason is UnknownReason.INSTANCE_STOPPED:
+            is_due = False
+        else:
+            is_due = due.smaller_size_gib is not None or is_swept(
+                volume.volume_id, ticks, first_tick, last_tick
+            )
+        if is_due:
+            yield due

@@ -1,0 +1,241 @@
+"""How AWS's protocols are spoken: calls read, answers and errors written."""
+
+import json
+import struct
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+EC2_NAMESPACE: Final = "http://ec2.amazonaws.com/doc/2016-11-15/"
+CLOUDWATCH_NAMESPACE: Final = "http://monitoring.amazonaws.com/doc/2010-08-01/"
+CLOUDWATCH_TARGET: Final = "GraniteServiceVersion20100801"
+
+
+class AwsError(Exception):
+    """An error as AWS words it: code, message and HTTP status."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request; ``protocol`` is ec2, query, json or cbor, ``service`` the signing name, as monitoring."""
+
+    service: str
+    region: str
+    action: str
+    protocol: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A response before it goes out."""
+
+    body: bytes
+    content_type: str
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_call(environ: Mapping[str, Any], body: bytes) -> Call:
+    """Tell service, region, action and protocol from a signed request; unknown parts are empty."""
+    service, region = _scope(environ.get("HTTP_AUTHORIZATION", ""))
+    target = environ.get("HTTP_X_AMZ_TARGET", "")
+    path = environ.get("PATH_INFO", "")
+    if environ.get("HTTP_SMITHY_PROTOCOL") == "rpc-v2-cbor":
+        return Call(
+            service=service, region=region, action=path.rsplit("/", 1)[-1], protocol="cbor", body=body
+        )
+    if target:
+        action = target.rsplit(".", 1)[-1]
+        return Call(service=service, region=region, action=action, protocol="json", body=body)
+    protocol = "ec2" if service == "ec2" else "query"
+    action = ""
+    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        action = _action(body)
+    return Call(service=service, region=region, action=action, protocol=protocol, body=body)
+
+
+def form(body: bytes) -> dict[str, str]:
+    """The parameters of a call in the ec2 or query protocol."""
+    return dict(parse_qsl(body.decode(), keep_blank_values=True))
+
+
+def nested(parameters: Mapping[str, str]) -> Any:
+    """Turn ``A.member.1.B=x`` into ``{"A": [{"B": "x"}]}``."""
+    tree: dict[str, Any] = {}
+    for name, value in parameters.items():
+        node = tree
+        *parents, leaf = name.split(".")
+        for part in parents:
+            node = node.setdefault(part, {})
+        node[leaf] = value
+    return _lists(tree)
+
+
+def read_cbor(body: bytes) -> Any:
+    """Decode a CBOR body the way botocore decodes one; timestamps become aware datetimes."""
+    from botocore.parsers import RpcV2CBORParser  # noqa: PLC0415 - heavy, and CBOR is the rarer protocol
+
+    parser = RpcV2CBORParser()
+    return parser.parse_data_item(parser.get_peekable_stream_from_bytes(body))
+
+
+class Timestamps(list[int]):
+    """Instants in seconds since the epoch, to be written as timestamps."""
+
+
+def cbor(value: Any) -> bytes:  # noqa: PLR0911 - one line for each kind of value
+    """Encode what an answer is made of: mappings, lists, text, numbers, booleans, Timestamps."""
+    if isinstance(value, str):
+        data = value.encode()
+        return _cbor_head(0x60, len(data)) + data
+    if isinstance(value, Timestamps):
+        return _cbor_head(0x80, len(value)) + b"".join(_TIMESTAMP.pack(0xC1, 0x1A, at) for at in value)
+    if isinstance(value, bool):
+        return b"\xf5" if value else b"\xf4"
+    if isinstance(value, float):
+        return _DOUBLE.pack(0xFB, value)
+    if isinstance(value, int):
+        return _cbor_head(0x00, value) if value >= 0 else _cbor_head(0x20, -1 - value)
+    if isinstance(value, Mapping):
+        return _cbor_head(0xA0, len(value)) + b"".join(cbor(key) + cbor(held) for key, held in value.items())
+    return _cbor_head(0x80, len(value)) + b"".join(map(cbor, value))
+
+
+def xml(value: Any, item: str) -> str:
+    """Render nested mappings and lists as elements; lists become ``item`` elements."""
+    if isinstance(value, Mapping):
+        return "".join(
+            f"<{name}>{xml(held, item)}</{name}>" for name, held in value.items() if held is not None
+        )
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "".join(f"<{item}>{xml(held, item)}</{item}>" for held in value)
+    return escape(str(value))
+
+
+def iso(at: datetime) -> str:
+    """An instant as EC2 and the query protocol write it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def ec2_answer(action: str, inside: str) -> Answer:
+    """A successful answer in the ec2 protocol around rendered elements."""
+    text = (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<{action}Response xmlns="{EC2_NAMESPACE}">'
+        f"<requestId>{uuid.uuid4()}</requestId>{inside}</{action}Response>"
+    )
+    return Answer(body=text.encode(), content_type="text/xml;charset=UTF-8")
+
+
+def cloudwatch_answer(call: Call, result: Mapping[str, Any]) -> Answer:
+    """A successful CloudWatch answer in the protocol the call came in."""
+    if call.protocol == "cbor":
+        return Answer(body=cbor(result), content_type="application/cbor", headers=_CBOR_HEADERS)
+    if call.protocol == "json":
+        body = json.dumps(result, separators=(",", ":")).encode()
+        return Answer(body=body, content_type="application/x-amz-json-1.0")
+    text = (
+        f'<{call.action}Response xmlns="{CLOUDWATCH_NAMESPACE}"><{call.action}Result>'
+        f"{xml(_dated(result), 'member')}</{call.action}Result>"
+        f"<ResponseMetadata><RequestId>{uuid.uuid4()}</RequestId></ResponseMetadata></{call.action}Response>"
+    )
+    return Answer(body=text.encode(), content_type="text/xml")
+
+
+def error_answer(call: Call, error: AwsError) -> Answer:
+    """The error in the shape of the call's protocol."""
+    if call.protocol in ("json", "cbor"):
+        sender = "Sender" if error.status < 500 else "Receiver"  # noqa: PLR2004 - HTTP's own border
+        headers = {"x-amzn-query-error": f"{error.code};{sender}"} if call.service == "monitoring" else {}
+        told = {"__type": f"com.amazonaws.{call.service}#{error.code}", "message": error.message}
+        if call.protocol == "cbor":
+            return Answer(
+                body=cbor(told),
+                content_type="application/cbor",
+                status=error.status,
+                headers={**headers, **_CBOR_HEADERS},
+            )
+        return Answer(
+            body=json.dumps(told).encode(),
+            content_type="application/x-amz-json-1.0",
+            status=error.status,
+            headers=headers,
+        )
+    code, message = escape(error.code), escape(error.message)
+    if call.protocol == "ec2":
+        text = (
+            '<?xml version="1.0" encoding="UTF-8"?>\n<Response><Errors><Error>'
+            f"<Code>{code}</Code><Message>{message}</Message></Error></Errors>"
+            f"<RequestID>{uuid.uuid4()}</RequestID></Response>"
+        )
+    else:
+        text = (
+            f"<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>"
+            f"<RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>"
+        )
+    return Answer(body=text.encode(), content_type="text/xml", status=error.status)
+
+
+_TIMESTAMP: Final = struct.Struct(">BBI")
+_DOUBLE: Final = struct.Struct(">Bd")
+_CBOR_HEADERS: Final = {"smithy-protocol": "rpc-v2-cbor"}
+
+
+def _cbor_head(major: int, number: int) -> bytes:
+    for least, mark, code in (
+        (24, 0, ""),
+        (2**8, 24, ">B"),
+        (2**16, 25, ">H"),
+        (2**32, 26, ">I"),
+        (2**64, 27, ">Q"),
+    ):
+        if number < least:
+            return bytes([major | (mark or number)]) + (struct.pack(code, number) if code else b"")
+    raise ValueError(f"{number} does not fit into CBOR's 64 bits")
+
+
+def _scope(authorization: str) -> tuple[str, str]:
+    """Signing name and region of a version 4 signature."""
+    _, _, rest = authorization.partition("Credential=")
+    parts = rest.split(",")[0].split("/")
+    return (parts[3], parts[2]) if len(parts) == 5 else ("", "")  # noqa: PLR2004 - key/day/region/service/type
+
+
+def _action(body: bytes) -> str:
+    for part in body.split(b"&"):
+        if part.startswith(b"Action="):
+            return part[len(b"Action=") :].decode()
+    return ""
+
+
+def _lists(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if "member" in node and len(node) == 1:
+        return [_lists(held) for _, held in sorted(node["member"].items(), key=_by_number)]
+    return {name: _lists(held) for name, held in node.items()}
+
+
+def _by_number(entry: tuple[str, Any]) -> int:
+    return int(entry[0])
+
+
+def _dated(value: Any) -> Any:
+    """Timestamps as the query protocol writes them."""
+    if isinstance(value, Timestamps):
+        return [iso(datetime.fromtimestamp(at, tz=UTC)) for at in value]
+    if isinstance(value, Mapping):
+        return {name: _dated(held) for name, held in value.items()}
+    return [_dated(held) for held in value] if isinstance(value, list) else value

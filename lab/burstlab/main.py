@@ -1,0 +1,46 @@
+"""``burstlab``: gp2 in a box, from the command line."""
+
+from importlib import import_module
+from typing import Final, NamedTuple
+
+import click
+
+HELP: Final = {"help_option_names": ["-h", "--help"]}
+
+
+class _Command(NamedTuple):
+    summary: str
+    module: str
+
+
+COMMANDS: Final = {
+    "serve": _Command("answer AWS clients for a simulated fleet, until Ctrl-C", "burstlab.serve"),
+    "loads": _Command("list what a volume can be asked to do, and why", "burstlab.serve"),
+}
+
+
+class _Lazy(click.Group):
+    """Imports a command's module when it is called, not to list it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        known = COMMANDS.get(cmd_name)
+        if known is None:
+            return None
+        found = getattr(import_module(known.module), cmd_name)
+        return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+
+@click.group(
+    cls=_Lazy,
+    context_settings=HELP,
+    epilog="Example: burstlab serve --volumes 100 --speed 60",
+)
+def main() -> None:
+    """Simulated gp2 volumes behind an endpoint that AWS clients take for AWS."""

@@ -1,0 +1,156 @@
+"""What CloudWatch shows of a volume: which datapoints are out already, and their statistics."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from burstlab.fleet import LabSettings
+from burstlab.history import KEPT_MINUTES, MINUTE_S, Run
+from burstlab.volume import SimulatedVolume
+from burstwatch.core.volume import CREDITS_PER_PCT
+
+UNITS: Final = {"BurstBalance": "Percent", "VolumeReadOps": "Count", "VolumeWriteOps": "Count"}
+STATISTICS: Final = ("Minimum", "Average", "Maximum", "Sum", "SampleCount")
+
+
+@dataclass(frozen=True, slots=True)
+class Datapoints:
+    """Datapoints of one metric and statistic, oldest first; starts are seconds since the epoch."""
+
+    starts_s: list[int]
+    values: list[float]
+
+
+class _Aggregate(NamedTuple):
+    """One minute of a metric in CloudWatch's terms."""
+
+    start_s: int
+    minimum: float
+    average: float
+    maximum: float
+    samples: float
+
+
+def read_datapoints(
+    volume: SimulatedVolume,
+    metric: str,
+    statistic: str,
+    *,
+    period_s: int,
+    from_s: int,
+    to_s: int,
+    now_s: float,
+    settings: LabSettings,
+) -> Datapoints:
+    """What is out at ``now_s`` and starts in [``from_s``, ``to_s``); periods begin at their own multiples."""
+    from_s, to_s = from_s // period_s * period_s, -(-to_s // period_s) * period_s
+    runs = [
+        run
+        for run in _visible_runs(volume, from_s // MINUTE_S, to_s // MINUTE_S, now_s, settings)
+        if metric != "BurstBalance" or run.balance_seconds
+    ]
+    if period_s == MINUTE_S:
+        return _by_minute(runs, metric, statistic)
+    minutes = (minute for run in runs for minute in _aggregates(run, metric))
+    starts_s, values = [], []
+    for start_s, group in groupby(minutes, key=lambda minute: minute.start_s // period_s * period_s):
+        starts_s.append(start_s)
+        values.append(_statistic(list(group), statistic))
+    return Datapoints(starts_s, values)
+
+
+def _visible_runs(
+    volume: SimulatedVolume, first: int, last: int, now_s: float, settings: LabSettings
+) -> Iterator[Run]:
+    """Runs that are out by ``now_s``, in absolute minute numbers, without the gaps."""
+    surely = int((now_s - (settings.lag_most_s or settings.lag_s)) // MINUTE_S)
+    first = max(first, volume.origin_s // MINUTE_S, int(now_s // MINUTE_S) - KEPT_MINUTES)
+    yield from _without_gaps(volume, first, min(last, surely))
+    for number in range(max(first, surely), min(last, int(now_s // MINUTE_S) + 1)):
+        if not any(from_s <= number * MINUTE_S < to_s for from_s, to_s in volume.gaps):
+            yield from _newest(volume, number, now_s, settings)
+
+
+def _without_gaps(volume: SimulatedVolume, first: int, last: int) -> Iterator[Run]:
+    origin = volume.origin_s // MINUTE_S
+    at = first
+    for from_s, to_s in sorted(volume.gaps):
+        gap_first, gap_last = int(-(-from_s // MINUTE_S)), int(-(-to_s // MINUTE_S))
+        yield from _runs(volume, at, min(last, gap_first), origin)
+        at = max(at, gap_last)
+    yield from _runs(volume, at, last, origin)
+
+
+def _runs(volume: SimulatedVolume, first: int, last: int, origin: int) -> Iterator[Run]:
+    if first < last:
+        for run in volume.history.runs(first - origin, last - origin):
+            yield run._replace(first=run.first + origin)
+
+
+def _newest(volume: SimulatedVolume, number: int, now_s: float, settings: LabSettings) -> Iterator[Run]:
+    """A minute near the edge of what is out: complete, as far as known, or not there yet."""
+    seen_s = now_s - _lag_s(volume, number, settings)
+    origin = volume.origin_s // MINUTE_S
+    if seen_s >= (number + 1) * MINUTE_S:
+        yield from _runs(volume, number, number + 1, origin)
+    elif settings.open_minute and seen_s > number * MINUTE_S:
+        partial = volume.history.known_at(number - origin, seen_s - volume.origin_s)
+        if partial is not None:
+            yield partial._replace(first=number)
+
+
+def _lag_s(volume: SimulatedVolume, number: int, settings: LabSettings) -> float:
+    """This datapoint's own lag: the same whenever it is asked for, whoever asks."""
+    if settings.lag_most_s is None:
+        return settings.lag_s
+    share = crc32(f"{settings.seed}/{volume.volume_id}/{number}".encode()) / 2**32
+    return settings.lag_s + share * (settings.lag_most_s - settings.lag_s)
+
+
+def _by_minute(runs: list[Run], metric: str, statistic: str) -> Datapoints:
+    """The usual question, answered a run at a time: all its minutes lie on a line."""
+    starts_s: list[int] = []
+    values: list[float] = []
+    for run in runs:
+        first = _statistic([next(_aggregates(run, metric))], statistic)
+        step = _step(run, metric, statistic)
+        starts_s.extend(range(run.first * MINUTE_S, (run.first + run.minutes) * MINUTE_S, MINUTE_S))
+        values.extend(
+            [first + index * step for index in range(run.minutes)] if step else [first] * run.minutes
+        )
+    return Datapoints(starts_s, values)
+
+
+def _step(run: Run, metric: str, statistic: str) -> float:
+    """How much a statistic moves from one minute of a run to the next."""
+    if metric != "BurstBalance" or statistic == "SampleCount":
+        return 0.0
+    step = run.step / CREDITS_PER_PCT
+    return step * round(run.balance_seconds) if statistic == "Sum" else step
+
+
+def _aggregates(run: Run, metric: str) -> Iterator[_Aggregate]:
+    """A balance is sampled every second; operations are one sum a minute."""
+    for index in range(run.minutes):
+        start_s = (run.first + index) * MINUTE_S
+        if metric == "BurstBalance":
+            moved = index * run.step
+            least, mean, most = (
+                (value + moved) / CREDITS_PER_PCT for value in (run.least, run.mean, run.most)
+            )
+            yield _Aggregate(start_s, least, mean, most, max(1.0, round(run.balance_seconds)))
+        else:
+            ops = run.read_ops if metric == "VolumeReadOps" else run.write_ops
+            yield _Aggregate(start_s, ops, ops, ops, 1.0)
+
+
+def _statistic(minutes: list[_Aggregate], statistic: str) -> float:
+    if statistic == "Minimum":
+        return min(minute.minimum for minute in minutes)
+    if statistic == "Maximum":
+        return max(minute.maximum for minute in minutes)
+    samples = sum(minute.samples for minute in minutes)
+    total = sum(minute.average * minute.samples for minute in minutes)
+    return {"Sum": total, "SampleCount": samples, "Average": total / samples}[statistic]

@@ -1,0 +1,142 @@
+"""``burstlab serve`` and ``burstlab loads``."""
+
+import signal
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+from typing import Final
+
+import click
+
+from burstlab.clock import LabClock
+from burstlab.fleet import LabFleet, LabSettings
+from burstlab.fleet_file import mixed_volumes, read_volumes
+from burstlab.load import NAMED, recordings
+from burstlab.main import HELP
+from burstwatch.core.errors import BurstwatchError
+
+DEFAULT_PORT: Final = 5055
+
+_SERVE_EXAMPLES: Final = """\b
+Examples:
+  burstlab serve                                 a dozen mixed volumes, real time
+  burstlab serve --volumes 10000 --latency-ms 30
+  burstlab serve --fleet fleet.yaml --speed 60   a minute each second
+  curl -s $AWS_ENDPOINT_URL/_lab/                what can be done to it while it runs
+\b
+A fleet file:
+  volumes:
+    - {size_gib: 100, load: docker-loop, tags: {Name: ci-7, "burstwatch:mode": auto}}
+    - {size_gib: 8, load: "steady:20", balance_pct: 60, count: 50}
+"""
+
+
+@click.command(context_settings=HELP, epilog=_SERVE_EXAMPLES)
+@click.option("--volumes", type=click.IntRange(1, 200_000), help="So many mixed volumes (default 12).")
+@click.option(
+    "--fleet",
+    "fleet_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The volumes of a YAML file instead.",
+)
+@click.option(
+    "--speed", type=float, default=1.0, show_default=True, help="Lab seconds per second; 1 to 1000."
+)
+@click.option("--start", type=click.DateTime(), help="Lab time (UTC) at the start; default now.")
+@click.option(
+    "--past-hours",
+    type=click.FloatRange(0, 14 * 24),
+    default=3.0,
+    show_default=True,
+    help="How long the fleet has lived when it starts.",
+)
+@click.option(
+    "--lag", "lag_s", type=float, default=60.0, show_default=True, help="Publication lag in seconds."
+)
+@click.option("--lag-most", "lag_most_s", type=float, help="Let the lag of a datapoint vary up to this.")
+@click.option("--open-minute", is_flag=True, help="Show the minute that is still filling.")
+@click.option("--queued", is_flag=True, help="Serve later what could not be served, instead of losing it.")
+@click.option(
+    "--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Each call takes this much longer."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True, help="0: any free one."
+)
+@click.option("--region", default="us-east-1", show_default=True)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Ids, mixture and lags are the same by seed."
+)
+def serve(
+    volumes: int | None,
+    fleet_file: Path | None,
+    speed: float,
+    start: datetime | None,
+    past_hours: float,
+    lag_s: float,
+    lag_most_s: float | None,
+    open_minute: bool,  # noqa: FBT001
+    queued: bool,  # noqa: FBT001
+    latency_ms: float,
+    port: int,
+    region: str,
+    seed: int,
+) -> None:
+    """Answer AWS clients for a simulated fleet of gp2 volumes, until Ctrl-C.
+
+    EC2 volumes and their CloudWatch metrics come from the simulation, everything else from moto. Only the
+    loopback interface is listened on.
+    """
+    if volumes is not None and fleet_file is not None:
+        raise click.UsageError("--volumes and --fleet exclude each other: give one")
+    try:
+        clock = LabClock(start.replace(tzinfo=UTC) if start else None, speed=speed)
+        settings = LabSettings(
+            region=region,
+            lag_s=lag_s,
+            lag_most_s=lag_most_s,
+            open_minute=open_minute,
+            queued=queued,
+            seed=seed,
+        )
+        starts_at = clock.now() - timedelta(hours=past_hours)
+        given = (
+            read_volumes(fleet_file, starts_at)
+            if fleet_file
+            else mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
+        )
+        fleet = LabFleet(clock, settings)
+        fleet.add_all(given)
+        _run(fleet, port, latency_ms)
+    except (BurstwatchError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _run(fleet: LabFleet, port: int, latency_ms: float) -> None:
+    from burstlab.endpoint import Endpoint  # noqa: PLC0415 - brings the HTTP server
+
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with Endpoint(fleet, port=port) as lab:
+        lab.faults.set_latency(latency_ms)
+        click.echo(f"{len(fleet)} volumes, {fleet.clock.now():%Y-%m-%d %H:%M:%S} UTC", err=True)
+        click.echo(f"speed {fleet.clock.speed:g}, controls at {lab.url}/_lab/, Ctrl-C stops", err=True)
+        for name, value in lab.environment.items():
+            click.echo(f"export {name}={value}")
+        stop.wait()
+    click.echo("stopped", err=True)
+
+
+@click.command(context_settings=HELP, epilog="Example: burstlab loads")
+def loads() -> None:
+    """List what a volume can be asked to do, and why.
+
+    A load is written NAME[:ARGUMENT][*SCALE][+OFFSET_S], such as docker-loop*2 or nab_c0d644*32+3600; any
+    path that ends in .csv.gz is a recording of your own.
+    """
+    for named in NAMED:
+        shown = named.name if named.argument is None else f"{named.name}:{named.argument}"
+        default = f" (default {named.default})" if named.default else ""
+        click.echo(f"{shown}{default}\n    {named.reason}")
+    for name in recordings():
+        click.echo(f"{name}\n    a recorded disk, calm as it is: scale it, such as {name}*32")

@@ -1,0 +1,79 @@
+"""What alert channels have in common: the port, its error, and an alert made fit for people."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from burstwatch.core.alerts import Alert, sentences
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.words import printable
+
+_LONGEST_NAME: Final = 40
+_LONGEST_TEXT: Final = 300
+_MOST_LINES: Final = 25
+_COMMANDS: Final = ("aws ", "burstctl ")
+
+
+class ChannelError(BurstwatchError):
+    """A channel did not take an alert; when it ``is_permanent``, somebody must act before it will."""
+
+    def __init__(self, message: str, *, is_permanent: bool) -> None:
+        super().__init__(message)
+        self.is_permanent = is_permanent
+
+
+class Channel(Protocol):
+    """A way to people."""
+
+    @property
+    def name(self) -> str:
+        """What the ledger knows the channel by; changing it sends everything that waits again."""
+        ...
+
+    def send(self, alert: Alert) -> None:
+        """Hand the alert over.
+
+        Raises:
+            ChannelError: the channel did not take it.
+        """
+        ...
+
+
+def readable(alert: Alert) -> Alert:
+    """The alert with every text in it printable and short: for people, not for programs."""
+    return replace(
+        alert,
+        alert_id=_clean(alert.alert_id),
+        volume_id=_clean(alert.volume_id, _LONGEST_NAME),
+        volume=_clean(alert.volume),
+        reading=_clean(alert.reading),
+        forecast=_clean(alert.forecast),
+        evidence=_clean(alert.evidence),
+        action=_clean(alert.action),
+        runbook=_clean(alert.runbook),
+        console_url=_clean(alert.console_url),
+    )
+
+
+def _clean(value: Any, longest: int = _LONGEST_TEXT) -> Any:
+    match value:
+        case str():
+            return printable(value, longest)
+        case Mapping():
+            return {k: _clean(v, _LONGEST_NAME if k == "name" else longest) for k, v in value.items()}
+        case list() | tuple():
+            return [_clean(item, longest) for item in value]
+        case _:
+            return value
+
+
+def body_lines(alert: Alert) -> list[str]:
+    """The sentences of a readable alert; where they are too many the last line counts the rest."""
+    said = sentences(alert)
+    more = len(said) - _MOST_LINES
+    return said if more <= 0 else [*said[:_MOST_LINES], f"… and {more} more"]
+
+
+def is_command(action: str) -> bool:
+    """Whether the action can be pasted into a shell; otherwise it is a sentence."""
+    return action.startswith(_COMMANDS)

@@ -1,0 +1,299 @@
+"""Volumes, instances and modifications as EC2 describes them."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from botocore.exceptions import ClientError
+
+from burstwatch.adapters.errors import (
+    AWS_ERRORS,
+    AwsError,
+    AwsFailure,
+    FailureKind,
+    error_codes,
+    explained,
+)
+from burstwatch.adapters.wire import pages
+from burstwatch.core.volume import Volume
+
+if TYPE_CHECKING:
+    from types_boto3_ec2 import EC2Client
+
+Described: TypeAlias = Mapping[str, Any]
+Report: TypeAlias = Callable[[str, AwsFailure], None]
+"""Takes the id of a volume that could not be read, and why; the others are unaffected."""
+
+PAGE_SIZE: Final = 500
+"""What DescribeVolumes and DescribeVolumesModifications give at most in one page."""
+
+_FILTER_VALUES: Final = 200
+_IN_PROGRESS: Final = ("modifying", "optimizing")
+_LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumesRead:
+    """Of each id asked for there is the volume, or it is ``missing``, or ``unread`` for a reason."""
+
+    volumes: Sequence[Volume] = ()
+    missing: Sequence[str] = ()
+    unread: Mapping[str, AwsFailure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceStates:
+    """AWS's word for the state of each instance; one that AWS no longer knows is ``terminated``."""
+
+    states: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, AwsFailure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provision:
+    """What a volume is made to be, before or after a modification."""
+
+    volume_type: str
+    size_gib: int
+    iops: int | None = None
+    throughput_mib_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modification:
+    """AWS's record of a volume's newest modification; ``state`` is AWS's word."""
+
+    volume_id: str
+    state: str
+    original: Provision
+    target: Provision
+    progress_pct: int | None = None
+    started_at: datetime | None = None
+
+
+class _Lookup(NamedTuple):
+    """How EC2 is asked for things of one kind by their ids."""
+
+    operation: str
+    action: str
+    ids_parameter: str
+    filter_name: str
+    bad_id_codes: frozenset[str]
+
+
+_VOLUMES: Final = _Lookup(
+    "describe_volumes",
+    "ec2:DescribeVolumes",
+    "VolumeIds",
+    "volume-id",
+    error_codes("InvalidVolume.NotFound InvalidVolumeID.Malformed InvalidParameterValue"),
+)
+_INSTANCES: Final = _Lookup(
+    "describe_instances",
+    "ec2:DescribeInstances",
+    "InstanceIds",
+    "instance-id",
+    error_codes("InvalidInstanceID.NotFound InvalidInstanceID.Malformed InvalidParameterValue"),
+)
+
+
+class Ec2Reader:
+    """Reads one region; the client brings the retries."""
+
+    def __init__(self, client: "EC2Client") -> None:
+        self._client = client
+        self._asks_for_managed = True
+
+    def volumes(self, filters: Mapping[str, Sequence[str]], *, report: Report) -> Iterator[Volume]:
+        """Every volume of the region that passes EC2's own filters, such as ``{"volume-type": ["gp2"]}``.
+
+        Raises:
+            AwsError: A page could not be read; the volumes yielded until then are not all there are.
+        """
+        action = "ec2:DescribeVolumes"
+        for page in self._listing("describe_volumes", action, filters):
+            yield from _each(page.get("Volumes", ()), volume_from, action, report)
+
+    def volumes_by_id(self, volume_ids: Iterable[str]) -> VolumesRead:
+        """These volumes, whatever has become of some of them."""
+        wanted = list(dict.fromkeys(volume_ids))
+        unread: dict[str, AwsFailure] = {}
+        volumes = [
+            volume
+            for answer in self._by_id(_VOLUMES, wanted, unread)
+            for volume in _each(answer.get("Volumes", ()), volume_from, _VOLUMES.action, unread.__setitem__)
+        ]
+        accounted = {volume.volume_id for volume in volumes} | unread.keys()
+        missing = [each for each in wanted if each not in accounted]
+        return VolumesRead(volumes=volumes, missing=missing, unread=unread)
+
+    def instance_states(self, instance_ids: Iterable[str]) -> InstanceStates:
+        """Whether these instances are running, stopped or gone."""
+        wanted = list(dict.fromkeys(instance_ids))
+        unread: dict[str, AwsFailure] = {}
+        states = {
+            instance["InstanceId"]: instance.get("State", {}).get("Name", "unknown")
+            for answer in self._by_id(_INSTANCES, wanted, unread)
+            for reservation in answer.get("Reservations", ())
+            for instance in reservation.get("Instances", ())
+        }
+        accounted = states.keys() | unread.keys()
+        gone = dict.fromkeys((each for each in wanted if each not in accounted), "terminated")
+        return InstanceStates(states=states | gone, unread=unread)
+
+    def modifications_in_progress(self, *, report: Report) -> Iterator[Modification]:
+        """Every modification of the region that is not over yet.
+
+        Asked for by state and never by volume: one volume that was never modified fails a call with ids.
+
+        Raises:
+            AwsError: A page could not be read; what was yielded until then is not all there is.
+        """
+        action = "ec2:DescribeVolumesModifications"
+        filters = {"modification-state": _IN_PROGRESS}
+        for page in self._listing("describe_volumes_modifications", action, filters):
+            yield from _each(page.get("VolumesModifications", ()), modification_from, action, report)
+
+    def _listing(
+        self, operation: str, action: str, filters: Mapping[str, Sequence[str]]
+    ) -> Iterator[Described]:
+        """Every page of what passes the filters, also what AWS services manage and hide."""
+        call = partial(self._with_managed, getattr(self._client, operation))
+        asked = [{"Name": name, "Values": list(values)} for name, values in filters.items()]
+        with explained(action):
+            yield from pages(call, MaxResults=PAGE_SIZE, **({"Filters": asked} if asked else {}))
+
+    def _with_managed(self, call: Callable[..., Any], **request: Any) -> Any:
+        """Ask for managed resources too, until an endpoint or an SDK turns out not to know of them."""
+        if self._asks_for_managed:
+            try:
+                return call(**request, IncludeManagedResources=True)
+            except AWS_ERRORS as error:
+                if "IncludeManagedResources" not in str(error):
+                    raise
+            self._asks_for_managed = False
+        return call(**request)
+
+    def _by_id(
+        self, lookup: _Lookup, ids: Sequence[str], unread: dict[str, AwsFailure]
+    ) -> Iterator[Described]:
+        """The answers for these ids, batch by batch; a batch that fails for good goes to ``unread``."""
+        for first in range(0, len(ids), PAGE_SIZE):
+            batch = ids[first : first + PAGE_SIZE]
+            try:
+                with explained(lookup.action):
+                    answers = self._batch_by_id(lookup, batch)
+            except AwsError as error:
+                unread.update(dict.fromkeys(batch, error.failure))
+            else:
+                yield from answers
+
+    def _batch_by_id(self, lookup: _Lookup, batch: Sequence[str]) -> list[Described]:
+        """Two tries by id, the second without those AWS named as bad; then by filter, which ignores bad ids.
+
+        EC2 names one deleted volume at a time, and a filter takes 200 values: five calls at most for 500 ids.
+        """
+        call = getattr(self._client, lookup.operation)
+        for _ in range(2):
+            try:
+                return list(pages(call, **{lookup.ids_parameter: list(batch)})) if batch else []
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in lookup.bad_id_codes:
+                    raise
+                named = set(re.findall(r"[\w-]+", error.response["Error"].get("Message", "")))
+            if named.isdisjoint(batch):
+                break
+            batch = [each for each in batch if each not in named]
+        answers: list[Described] = []
+        for first in range(0, len(batch), _FILTER_VALUES):
+            values = batch[first : first + _FILTER_VALUES]
+            answers += self._listing(lookup.operation, lookup.action, {lookup.filter_name: values})
+        return answers
+
+
+def _each(
+    described: Iterable[Described], read: Callable[[Described], _Read], action: str, report: Report
+) -> Iterator[_Read]:
+    """What can be read; the rest is reported one by one."""
+    for each in described:
+        try:
+            value = read(each)
+        except (KeyError, TypeError, ValueError) as error:
+            why = f"AWS's answer has no {error}" if isinstance(error, KeyError) else str(error)
+            failure = AwsFailure(
+                kind=FailureKind.BROKEN,
+                code="UnreadableVolume",
+                message=why,
+                next_step="it is not watched until this is mended, see `aws ec2 describe-volumes`",
+                action=action,
+            )
+            report(each.get("VolumeId", "(a volume without id)"), failure)
+        else:
+            yield value
+
+
+def volume_from(described: Described) -> Volume:
+    """One entry of DescribeVolumes.
+
+    Any attachment that is not over counts, the first that is complete comes first. A volume without a
+    creation time counts as old, so that missing data is a fault and not put down to its youth.
+
+    Raises:
+        KeyError: It has no id, type or size.
+        ValueError: Its size cannot be.
+    """
+    attachments = [each for each in described.get("Attachments", ()) if each.get("State") != "detached"]
+    attachments.sort(key=lambda each: each.get("State", "attached") != "attached")
+    first = attachments[0] if attachments else {}
+    operator = described.get("Operator", {})
+    managed_by = first.get("InstanceOwningService")
+    if operator.get("Managed"):
+        managed_by = operator.get("Principal", "an AWS service")
+    return Volume(
+        volume_id=described["VolumeId"],
+        volume_type=described["VolumeType"],
+        size_gib=described["Size"],
+        created_at=_utc(described.get("CreateTime")) or _LONG_AGO,
+        attached=bool(attachments),
+        attached_at=_utc(first.get("AttachTime")),
+        instance_id=first.get("InstanceId"),
+        device=first.get("Device"),
+        multi_attached=len(attachments) > 1 or described.get("MultiAttachEnabled", False),
+        managed_by=managed_by,
+        provisioned_iops=described.get("Iops"),
+        throughput_mib_s=described.get("Throughput"),
+        tags={tag["Key"]: tag.get("Value", "") for tag in described.get("Tags", ())},
+    )
+
+
+def modification_from(described: Described) -> Modification:
+    """One entry of DescribeVolumesModifications.
+
+    Raises:
+        KeyError: It has no id or state, or lacks the type or size on one side.
+    """
+    return Modification(
+        volume_id=described["VolumeId"],
+        state=described["ModificationState"],
+        original=_provision(described, "Original"),
+        target=_provision(described, "Target"),
+        progress_pct=described.get("Progress"),
+        started_at=_utc(described.get("StartTime")),
+    )
+
+
+def _provision(described: Described, side: str) -> Provision:
+    return Provision(
+        volume_type=described[f"{side}VolumeType"],
+        size_gib=described[f"{side}Size"],
+        iops=described.get(f"{side}Iops"),
+        throughput_mib_s=described.get(f"{side}Throughput"),
+    )
+
+
+def _utc(instant: datetime | None) -> datetime | None:
+    return instant.astimezone(UTC) if instant else None

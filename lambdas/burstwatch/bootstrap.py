@@ -1,0 +1,165 @@
+"""The only place that builds clients and joins the core to its adapters."""
+
+from collections.abc import Callable, Sequence
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import TYPE_CHECKING, Any, Final
+
+from boto3.session import Session
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError
+from botocore.httpsession import URLLib3Session
+
+from burstwatch.adapters import wire
+from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.channel import Channel
+from burstwatch.adapters.cloudwatch import CloudWatchReader
+from burstwatch.adapters.ec2 import Ec2Reader
+from burstwatch.adapters.errors import explained
+from burstwatch.core.alerts import Place
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.ledger import Ledger
+from burstwatch.core.policy import Policy
+from burstwatch.core.words import format_instant
+from burstwatch.settings import CLOCK, Clock, Settings, SettingsError
+from burstwatch.watchdog import Shell
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+
+WORKERS: Final = 8
+"""Reads under way at once."""
+
+_MOST_SKEW_S: Final = 120
+_FIRST_ERROR_STATUS: Final = 300
+
+_CONFIG: Final = Config(
+    connect_timeout=5,
+    read_timeout=30,
+    retries={"mode": "standard", "total_max_attempts": 5},
+    max_pool_connections=WORKERS,
+    user_agent_extra="burstwatch",
+)
+
+
+class ClockError(BurstwatchError):
+    """This machine's time cannot be trusted, and every age and forecast with it."""
+
+
+def open_session(profile: str | None, region: str | None) -> Session:
+    """A session as boto3 makes it: options first, then environment, then files.
+
+    Raises:
+        SettingsError: there is no such profile, or no region anywhere.
+    """
+    try:
+        session = Session(profile_name=profile, region_name=region)
+    except BotoCoreError as error:
+        raise SettingsError(f"{error}; check --profile, AWS_PROFILE and ~/.aws/config") from error
+    if not session.region_name:
+        raise SettingsError("no AWS region; give --region, set AWS_REGION, or add one to the profile")
+    wire.quicken(session._session)  # noqa: SLF001 - boto3 offers no other way to its botocore session
+    return session
+
+
+def build_shell(
+    session: Session,
+    *,
+    policy: Policy,
+    ledger: Ledger,
+    channels: Sequence[Channel] = (),
+    account: str | None = None,
+    endpoint_url: str | None = None,
+    report_progress: Callable[[int, int], None] = lambda _done, _total: None,
+    clock: Clock | None = None,
+) -> Shell:
+    """Everything a pass stands on; without a ``clock`` the time is for the caller to tell."""
+    calls = CallCounter()
+    ec2 = build_client(session, "ec2", calls, endpoint_url=endpoint_url)
+    cloudwatch = build_client(session, "cloudwatch", calls, endpoint_url=endpoint_url)
+    return Shell(
+        ec2=Ec2Reader(ec2),
+        cloudwatch=CloudWatchReader(cloudwatch, workers=WORKERS),
+        ledger=ledger,
+        calls=calls,
+        policy=policy,
+        place=Place(region=session.region_name, account=account),
+        channels=channels,
+        report_progress=report_progress,
+        clock=_clock_of(ec2, clock),
+    )
+
+
+def _clock_of(client: Any, clock: Clock | None) -> Callable[[], float]:
+    if clock is Clock.ENDPOINT:
+        return endpoint_clock(client.meta.endpoint_url)
+    if clock is Clock.WALL:
+        client.meta.events.register("response-received", _refuse_a_wrong_clock)
+    return time
+
+
+def endpoint_clock(url: str) -> Callable[[], float]:
+    """The time that this endpoint tells, to the second; asked anew each time, as it may run faster than ours.
+
+    Raises:
+        AwsError: the endpoint does not answer.
+        ClockError: it answers without a date.
+    """
+    http = URLLib3Session(timeout=5)
+
+    def read() -> float:
+        with explained("reading the endpoint's clock"):
+            answer = http.send(AWSRequest(method="HEAD", url=url).prepare())
+        try:
+            return parsedate_to_datetime(answer.headers["date"]).timestamp()
+        except (KeyError, ValueError) as error:
+            raise ClockError(f"{url} tells no time; set {CLOCK}=wall") from error
+
+    return read
+
+
+def _refuse_a_wrong_clock(response_dict: dict[str, Any] | None, **_: object) -> None:
+    """Compare this machine's clock with the date of an answer that AWS gave.
+
+    Raises:
+        ClockError: they are more than two minutes apart.
+    """
+    if response_dict is None or response_dict["status_code"] >= _FIRST_ERROR_STATUS:
+        return
+    try:
+        aws_s = parsedate_to_datetime(response_dict["headers"]["date"]).timestamp()
+    except (KeyError, ValueError):
+        return
+    ahead_s = time() - aws_s
+    if abs(ahead_s) > _MOST_SKEW_S:
+        side = "ahead of" if ahead_s > 0 else "behind"
+        raise ClockError(
+            f"this machine's clock is {abs(ahead_s) / 60:,.0f} min {side} AWS's ({format_instant(aws_s)}),"
+            f" more than {_MOST_SKEW_S // 60} min: set it (for example `chronyc makestep`) and run again;"
+            f" for a lab with a time of its own, set {CLOCK}=endpoint"
+        )
+
+
+def build_client(
+    session: Session, service: Any, calls: CallCounter, *, endpoint_url: str | None = None
+) -> Any:
+    """A client with explicit timeouts and retries, its calls counted."""
+    client: BaseClient = session.client(service, config=_CONFIG, endpoint_url=endpoint_url)
+    wire.attach(client)
+    calls.attach(client)
+    return client
+
+
+def build_channels(session: Session, settings: Settings, calls: CallCounter) -> list[Channel]:
+    """The ways to people that the settings name."""
+    channels: list[Channel] = []
+    if settings.topic_arn:
+        from burstwatch.adapters.sns import SnsChannel  # noqa: PLC0415 - most runs of burstctl send nothing
+
+        channels.append(SnsChannel(build_client(session, "sns", calls), settings.topic_arn))
+    if settings.slack_webhook:
+        from burstwatch.adapters.slack import SlackChannel  # noqa: PLC0415 - as above
+
+        channels.append(SlackChannel(settings.slack_webhook))
+    return channels

@@ -1,0 +1,149 @@
+"""The result of a pass, in the schema ``burstwatch.report/v1``."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from burstwatch.core.alerts import describe_forecast
+from burstwatch.core.assess import UnknownReason
+from burstwatch.core.cadence import sweep_interval_s
+from burstwatch.core.cost import usd_per_month_idle, usd_per_month_now
+from burstwatch.core.decide import Decision
+from burstwatch.core.policy import CadencePolicy
+from burstwatch.core.words import format_instant
+
+SCHEMA: Final = "burstwatch.report/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one pass saw, decided and did. ``failures`` are sentences about what could not be done."""
+
+    now_s: float
+    region: str
+    ledger: str
+    decisions: Sequence[Decision]
+    cadence: CadencePolicy
+    metrics_requested: int = 0
+    api_calls: Mapping[str, int] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    failures: Sequence[str] = ()
+    is_read_only: bool = True
+
+    @property
+    def unread(self) -> list[Decision]:
+        return [d for d in self.decisions if d.assessment.unknown_reason is UnknownReason.READ_FAILED]
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self.failures or self.unread)
+
+    @property
+    def needs_attention(self) -> bool:
+        return any(d.level.is_alerting or d.assessment.is_fault for d in self.decisions)
+
+    @property
+    def newest_datapoint_age_s(self) -> float | None:
+        """The age of the newest datapoint of the whole pass: how far CloudWatch lags."""
+        return min(
+            (d.assessment.age_s for d in self.decisions if d.assessment.age_s is not None), default=None
+        )
+
+    @property
+    def usd_per_month_idle(self) -> float:
+        polled = (d.assessment for d in self.decisions if d.look_interval_s)
+        return usd_per_month_idle(sweep_interval_s(a.baseline_iops, self.cadence) for a in polled)
+
+    def to_document(self) -> dict[str, Any]:
+        """The report as ``--json`` prints it; absent numbers are null, keys never disappear."""
+        by_level = Counter(str(d.level) for d in self.decisions)
+        return {
+            "schema": SCHEMA,
+            "generated_at": format_instant(self.now_s),
+            "region": self.region,
+            "ledger": self.ledger,
+            "volumes": [
+                describe(d, self.now_s, is_proposed=not self.is_read_only and d.has_proposed)
+                for d in sort_by_urgency(self.decisions)
+            ],
+            "totals": {
+                "volumes": len(self.decisions),
+                "by_level": dict(by_level),
+                "flipped": 0,
+                "refused": 0,
+                "failed": 0,
+                "unread": len(self.unread),
+                "ignored": len(self.ignored),
+            },
+            "cost": {
+                "metrics_requested": self.metrics_requested,
+                "usd_per_month_idle": round(self.usd_per_month_idle, 2),
+                "usd_per_month_now": round(usd_per_month_now(self.decisions), 2),
+            },
+            "newest_datapoint_age_s": _rounded(self.newest_datapoint_age_s),
+            "failures": list(self.failures),
+            "api_calls": dict(self.api_calls),
+        }
+
+
+def sort_by_urgency(decisions: Iterable[Decision]) -> list[Decision]:
+    """Most urgent first: level, then time to empty, then the bound, then the balance, then the id."""
+    return sorted(decisions, key=_urgency)
+
+
+def _urgency(decision: Decision) -> tuple[Any, ...]:
+    assessment = decision.assessment
+    forecast = assessment.forecast
+    far = float("inf")
+    time_to_empty = forecast.time_to_empty_s if forecast else None
+    soonest = forecast.soonest_empty_s if forecast else None
+    return (
+        -decision.level.rank if assessment.unknown_reason is None else (-2 if assessment.is_fault else 1),
+        far if time_to_empty is None else time_to_empty,
+        far if soonest is None else soonest,
+        far if assessment.balance_pct is None else assessment.balance_pct,
+        assessment.volume.volume_id,
+    )
+
+
+def describe(decision: Decision, now_s: float, *, is_proposed: bool) -> dict[str, Any]:
+    """One volume of the report."""
+    assessment = decision.assessment
+    volume = assessment.volume
+    forecast = describe_forecast(assessment, now_s)
+    return {
+        "volume_id": volume.volume_id,
+        "name": volume.name,
+        "volume_type": volume.volume_type,
+        "size_gib": volume.size_gib,
+        "instance_id": volume.instance_id,
+        "baseline_iops": assessment.baseline_iops,
+        "burst_balance_pct": assessment.balance_pct,
+        "credits": _rounded(assessment.credits_left),
+        "drain_per_s": forecast["drain_per_s"],
+        "time_to_empty_s": forecast["time_to_empty_s"],
+        "time_to_empty_earliest_s": forecast["earliest_s"],
+        "time_to_empty_latest_s": forecast["latest_s"],
+        "soonest_empty_s": forecast["soonest_empty_s"],
+        "datapoint_age_s": _rounded(assessment.age_s),
+        "level": str(decision.level),
+        "unknown_reason": assessment.unknown_reason and str(assessment.unknown_reason),
+        "unknown_because": assessment.unknown_because,
+        "fault": assessment.is_fault,
+        "mode": str(decision.wishes.mode),
+        "tag_faults": list(decision.wishes.faults),
+        "look_interval_s": decision.look_interval_s,
+        "decision": {"action": str(decision.action), "reason": decision.reason, "target": None},
+        "outcome": {
+            "action": "proposed" if is_proposed else "none",
+            "error_code": None,
+            "refusal": None,
+            "retry_at": None,
+        },
+    }
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)

@@ -1,0 +1,87 @@
+"""Words for people: instants and lengths of time, and text from outside made fit to show."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Final
+from unicodedata import category, east_asian_width
+
+_MARKS: Final = frozenset({"Mn", "Me"})
+_MOST_MARKS: Final = 2
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that Unicode calls printable and that nobody can see."""
+
+
+def format_instant(at_s: float) -> str:
+    """ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(int(at_s), tz=UTC).isoformat().replace("+00:00", "Z")
+
+
+def format_clock(at_s: float) -> str:
+    """The hour and minute, UTC."""
+    return datetime.fromtimestamp(at_s, tz=UTC).strftime("%H:%M")
+
+
+def format_duration(seconds: float) -> str:
+    """A length of time for people: ``45 s``, ``11 min``, ``2 h 05 min``, ``3 d 4 h``."""
+    whole = int(seconds)
+    if whole < 120:  # noqa: PLR2004 - two minutes
+        return f"{whole} s"
+    minutes = whole // 60
+    if minutes < 120:  # noqa: PLR2004 - two hours
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:  # noqa: PLR2004 - two days
+        return f"{hours} h {minutes:02d} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def printable(text: str, limit: int) -> str:
+    """The text on one line, with nothing in it that acts instead of showing; at most ``limit`` characters.
+
+    White space becomes single spaces; controls, direction marks, zero-width and other invisible characters
+    become ``?``; at most two marks stay on a letter. A cut shows as ``…``.
+    """
+    shown: list[str] = []
+    marks = 0
+    for character in " ".join(text.split()):
+        marks = marks + 1 if category(character) in _MARKS else 0
+        if marks <= _MOST_MARKS:
+            shown.append(character if character.isprintable() and character not in _BLANK else "?")
+    line = "".join(shown)
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes: wide characters two, marks none."""
+    return sum(map(_columns_of, text))
+
+
+def fill(words: Iterable[str], width: int) -> list[str]:
+    """Lines of at most ``width`` columns, broken between words; only a longer word is broken inside."""
+    lines: list[str] = []
+    line = ""
+    for word in words:
+        joined = f"{line} {word}" if line else word
+        if columns(joined) <= width:
+            line = joined
+            continue
+        *full, rest = _broken(word, width)
+        lines += [line, *full] if line else full
+        line = rest
+    return [*lines, line]
+
+
+def _columns_of(character: str) -> int:
+    if category(character) in _MARKS:
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
+def _broken(word: str, width: int) -> list[str]:
+    pieces: list[str] = []
+    while columns(word) > width:
+        fitting = sum(taken <= width for taken in accumulate(map(_columns_of, word)))
+        pieces.append(word[:fitting])
+        word = word[fitting:]
+    return [*pieces, word]

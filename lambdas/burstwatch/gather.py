@@ -1,0 +1,113 @@
+"""What one pass reads from AWS, and how few calls it takes."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery
+from burstwatch.adapters.ec2 import Ec2Reader
+from burstwatch.adapters.errors import AwsError, AwsFailure
+from burstwatch.core.forecast import HORIZONS_MIN
+from burstwatch.core.plan import DueVolume
+from burstwatch.core.samples import PERIOD_S, Series
+from burstwatch.core.volume import Volume
+
+_LONG_SPAN_S: Final = PERIOD_S * (max(HORIZONS_MIN) + 5)
+_OPERATIONS_SPAN_S: Final = PERIOD_S * 15
+_ONE_CALL: Final = 500
+
+
+@dataclass(slots=True)
+class Gathering:
+    """Everything a pass reads, with what could not be read in ``failures``.
+
+    A failed call never ends the pass: what depended on it is unknown, the rest goes on.
+    """
+
+    ec2: Ec2Reader
+    cloudwatch: CloudWatchReader
+    now_s: float
+    gap_after_s: float
+    failures: list[str] = field(default_factory=list)
+
+    def fleet(self) -> tuple[list[Volume], bool]:
+        """Every gp2 volume of the region, and whether that really is every one."""
+        volumes: list[Volume] = []
+        try:
+            volumes.extend(self.ec2.volumes({"volume-type": ["gp2"]}, report=self._report))
+        except AwsError as error:
+            self.failures.append(str(error))
+            return volumes, False
+        return volumes, True
+
+    def by_id(self, volume_ids: Iterable[str]) -> tuple[list[Volume], list[str]]:
+        """These volumes, and the ids of those that do not exist."""
+        found = self.ec2.volumes_by_id(sorted(volume_ids))
+        self._report_all(found.unread)
+        return list(found.volumes), list(found.missing)
+
+    def smaller_sizes_gib(self) -> dict[str, int]:
+        """The lesser size of every modification in progress: it may be the one that earns the credits."""
+        found: dict[str, int] = {}
+        try:
+            for m in self.ec2.modifications_in_progress(report=self._report):
+                found[m.volume_id] = min(m.original.size_gib, m.target.size_gib)
+        except AwsError as error:
+            self.failures.append(str(error))
+        return found
+
+    def instance_states(self, volumes: Iterable[Volume]) -> dict[str, str]:
+        """The state of the instance each volume is attached to, by volume id; left out where unknown."""
+        instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
+        found = self.ec2.instance_states(sorted(set(instances.values())))
+        self._report_all(found.unread)
+        return {
+            volume_id: found.states[instance_id]
+            for volume_id, instance_id in instances.items()
+            if instance_id in found.states
+        }
+
+    def balances(self, due: Sequence[DueVolume], in_focus: set[str]) -> dict[str, Series | AwsFailure]:
+        """Burst balances by volume id.
+
+        Volumes in focus are read over the longest horizon, the others as far back as a gap is told from.
+        Where all fit into one call they share the longer span: it costs the same.
+        """
+        polled = [one.volume.volume_id for one in due if one.is_polled]
+        short_s = self.gap_after_s + PERIOD_S
+        long_s = max(_LONG_SPAN_S, short_s)
+        if len(polled) <= _ONE_CALL:
+            return self._read_balances(polled, long_s)
+        near = [volume_id for volume_id in polled if volume_id in in_focus]
+        far = [volume_id for volume_id in polled if volume_id not in in_focus]
+        return self._read_balances(near, long_s) | self._read_balances(far, short_s)
+
+    def operations(self, volume_ids: Iterable[str]) -> dict[str, tuple[Series | None, Series | None]]:
+        """Recent read and write operations by volume id; None where they could not be read."""
+        ids = list(volume_ids)
+        queries = [
+            MetricQuery(volume_id, metric, "Sum")
+            for volume_id in ids
+            for metric in ("VolumeReadOps", "VolumeWriteOps")
+        ]
+        found = self.cloudwatch.read(queries, start_s=self.now_s - _OPERATIONS_SPAN_S, end_s=self.now_s)
+        self._report_all({query.volume_id: failure for query, failure in found.unread.items()})
+        pairs = zip(ids, queries[::2], queries[1::2], strict=True)
+        return {i: (found.series.get(reads), found.series.get(writes)) for i, reads, writes in pairs}
+
+    def _read_balances(self, volume_ids: Iterable[str], span_s: float) -> dict[str, Series | AwsFailure]:
+        queries = [MetricQuery(volume_id, "BurstBalance", "Minimum") for volume_id in volume_ids]
+        found = self.cloudwatch.read(queries, start_s=self.now_s - span_s, end_s=self.now_s)
+        answers: dict[str, Series | AwsFailure] = {q.volume_id: series for q, series in found.series.items()}
+        return answers | {q.volume_id: failure for q, failure in found.unread.items()}
+
+    def _report(self, subject: str, failure: AwsFailure) -> None:
+        self.failures.append(f"{subject}: {failure}")
+
+    def _report_all(self, unread: Mapping[str, AwsFailure]) -> None:
+        """One line for each distinct failure, however many it struck."""
+        counts = Counter(map(str, unread.values()))
+        self.failures += [
+            f"{failure} ({count} times)" if count > 1 else failure for failure, count in counts.items()
+        ]

@@ -1,0 +1,488 @@
+import json
+import re
+import socket
+import threading
+import traceback
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from some_alerts import a_digest, a_policy_rejection, an_alert
+
+from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.slack import SlackChannel, render
+from burstwatch.core.alerts import Alert, AlertKind
+from burstwatch.core.levels import Level
+
+SECRET = "T00000000/B00000000/abcdefghijklmnopqrstuvwx"
+
+
+class FakeSlack:
+    """An incoming webhook on loopback: gives the scripted answers in turn, then ``ok``."""
+
+    def __init__(self):
+        self.posts = []
+        self.answers = []
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                fake.posts.append((self.path, dict(self.headers), json.loads(body)))
+                answer = fake.answers.pop(0) if fake.answers else (200, "ok", {})
+                if answer is None:
+                    self.close_connection = True
+                    return
+                status, text, headers = answer
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(text.encode())))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            do_GET = do_POST  # noqa: N815 - the server looks for this name
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.base = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.url = f"{self.base}/services/{SECRET}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+class FakeTime:
+    """A clock that only sleeping moves."""
+
+    def __init__(self):
+        self.now_s = 1000.0
+        self.slept = []
+
+    def __call__(self):
+        return self.now_s
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+
+@pytest.fixture
+def slack():
+    fake = FakeSlack()
+    yield fake
+    fake.stop()
+
+
+@pytest.fixture
+def time():
+    return FakeTime()
+
+
+@pytest.fixture
+def channel(slack, time):
+    return SlackChannel(slack.url, sleep=time.sleep, clock=time)
+
+
+def refusal(channel, alert=None):
+    with pytest.raises(ChannelError) as caught:
+        channel.send(alert or an_alert())
+    return caught.value
+
+
+def texts(payload):
+    """Every text object of a message, as (type, text)."""
+    found = [("text", payload["text"])]
+    for block in payload["blocks"]:
+        objects = [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
+        found += [(item["type"], item["text"]) for item in objects if item]
+    return found
+
+
+def words(payload):
+    return "\n".join(text for _, text in texts(payload))
+
+
+# What is sent
+
+
+def test_an_alert_is_one_post_of_json(slack, channel):
+    channel.send(an_alert())
+    ((path, headers, payload),) = slack.posts
+    assert path == f"/services/{SECRET}"
+    assert headers["Content-Type"] == "application/json; charset=utf-8"
+    assert payload == render(an_alert())
+
+
+def test_the_message_holds_all_that_a_person_needs_to_act():
+    alert = an_alert()
+    said = words(render(alert))
+    for needed in (
+        "🟠 critical: ", alert.volume_id, "`ci-7`", "i-0fedcba9876543210", "31.5 %", "18:12", "18:09",
+        f"```{alert.action}```", f"<{alert.runbook}|Runbook>", f"<{alert.console_url}|", alert.alert_id,
+        "2026-11-20T18:00:35Z", "us-east-1",
+    ):  # fmt: skip
+        assert needed in said
+
+
+@pytest.mark.parametrize(
+    ("balance_pct", "bar"),
+    [
+        (31.5, "▓▓▓▓▓▓░░░░░░░░░░░░░░ 31.5 %"),  # 31.5 % of 20 cells are 6.3
+        (100.0, "▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ 100.0 %"),
+        (4.9, "░░░░░░░░░░░░░░░░░░░░ 4.9 %"),
+        (0.0, "░░░░░░░░░░░░░░░░░░░░ 0.0 %"),
+        (101.0, "▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ 101.0 %"),
+    ],
+)
+def test_the_bar_is_never_fuller_than_the_bucket(balance_pct, bar):
+    assert bar in words(render(an_alert(reading={"burst_balance_pct": balance_pct})))
+
+
+def test_without_a_balance_there_is_no_bar():
+    said = words(render(an_alert(level="unknown", kind="TelemetryGap", reading={"burst_balance_pct": None})))
+    assert "░" not in said
+    assert "⚪ unknown: " in said
+
+
+@pytest.mark.parametrize(
+    ("level", "emoji"),
+    [("ok", "🟢"), ("watch", "🔵"), ("warning", "🟡"), ("critical", "🟠"), ("exhausted", "🔴")],
+)
+def test_a_level_is_told_by_colour_and_by_word(level, emoji):
+    payload = render(an_alert(level=level))
+    assert payload["text"].startswith(f"{emoji} {level}: ")
+    assert ("mrkdwn", f"*Level*\n`{level}`") in texts(payload)
+
+
+def test_a_digest_names_the_most_urgent_and_counts_the_rest():
+    payload = render(a_digest(25))
+    said = words(payload)
+    assert "25 " in payload["text"]
+    assert said.count("vol-") == 20
+    assert_within_slacks_limits(payload)
+
+
+def test_a_runbook_that_is_no_address_is_shown_and_not_linked():
+    said = words(render(an_alert(runbook="runbooks/BurstBalanceDraining.md")))
+    assert "Runbook: `runbooks/BurstBalanceDraining.md`" in said
+    assert "|Runbook>" not in said
+
+
+@pytest.mark.parametrize(
+    "runbook", ["https://x|y>", "https://x> <!channel", "http://x/y", "javascript:alert(1)", "https://x y"]
+)
+def test_an_address_that_could_break_out_of_its_link_is_not_linked(runbook):
+    payload = render(an_alert(runbook=runbook))
+    assert "|Runbook>" not in words(payload)
+    assert_inert(payload)
+
+
+def test_an_alert_about_a_volume_that_is_gone_can_be_told_too():
+    gone = Alert(
+        alert_id="1", kind=AlertKind.RECOVERED, level=Level.UNKNOWN, previous_level=Level.CRITICAL,
+        time_s=0, volume_id="vol-1", volume={"volume_id": "vol-1"},
+        reading={"unknown_because": "the volume was deleted"},
+    )  # fmt: skip
+    payload = render(gone)
+    assert "the volume was deleted" in words(payload)
+    assert_within_slacks_limits(payload)
+
+
+def test_nothing_is_unfurled_or_parsed():
+    payload = render(an_alert())
+    assert payload["parse"] == "none"
+    assert (payload["link_names"], payload["unfurl_links"], payload["unfurl_media"]) == (False, False, False)
+    assert payload["mrkdwn"] is False
+    assert all(
+        item["verbatim"] is True if item["type"] == "mrkdwn" else item["emoji"] is False
+        for block in payload["blocks"]
+        for item in [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
+        if item
+    )
+
+
+# What comes from outside is inert
+
+ASTRAL = "\U0001d518"
+"""Two UTF-16 units."""
+
+ACTIVE = st.sampled_from(
+    ["<!channel>", "<!here>", "@here", "@channel", "<@U012AB3CD>", "<#C012AB3CD>", "<!subteam^S1>",
+     "<!date^1^x|y>", "<http://evil.example|Runbook>", "http://evil.example", "https://evil.example/x",
+     "mailto:a@evil.example", "a@evil.example", ":x:", ":100:", ":wave::skin-tone-2:", "*bold*", "_it_",
+     "~no~", "`code`", "```", "\n```\n", "&lt;!channel&gt;", "&amp;", "\u202e", "\u2066", "\u200b", "\x00",
+     "\x1b[31m", "\r\n", "\ud800", "\\", '"', ASTRAL * 50, "é" * 300, "&" * 300, "<" * 200, '"' * 300,
+     "\\" * 300, "> quote", "日" * 200]
+)  # fmt: skip
+OUTSIDE = st.lists(st.one_of(ACTIVE, st.text(max_size=80)), max_size=5).map("".join)
+LIVE = re.compile(r"<(?!https://(wiki\.example\.com|us-east-1\.console\.aws\.amazon\.com)/)")
+
+
+def assert_inert(payload):
+    for kind, text in texts(payload):
+        assert not LIVE.search(text), text
+        assert "<" not in text or kind == "mrkdwn", text
+        assert text.replace("\n", "").isprintable()
+        bare = re.sub(r"<https://[^|>]*\|[^|>]*>", "", text)
+        assert ">" not in bare
+        assert "://" not in bare
+        assert "@" not in bare
+        assert not re.search(r":[a-z_]+:", bare)
+        assert re.sub(r"&(amp|lt|gt);", "", bare).count("&") == 0
+        if kind == "mrkdwn":
+            assert_only_our_markup(bare)
+
+
+def assert_only_our_markup(text):
+    """Outside text stands between our backticks, which it cannot close."""
+    outside_code = re.sub(r"```[^`]*```|`[^`\n]*`", "", text)
+    assert "`" not in outside_code
+    assert re.fullmatch(r"(\*[A-Za-z ]+\*\n)?[A-Za-z: ]*", outside_code), outside_code
+
+
+def assert_within_slacks_limits(payload):
+    assert len(json.dumps(payload, ensure_ascii=False)) < 10_000
+    assert len(payload["blocks"]) <= 50
+    limits = {"header": 150, "section": 3000}
+    for block in payload["blocks"]:
+        if "text" in block:
+            assert 1 <= utf16(block["text"]["text"]) <= limits[block["type"]]
+        if "fields" in block:
+            assert 1 <= len(block["fields"]) <= 10
+            assert all(1 <= utf16(item["text"]) <= 2000 for item in block["fields"])
+        assert len(block.get("elements", ())) <= 10
+
+
+def utf16(text):
+    return len(text.encode("utf-16-le")) // 2
+
+
+@settings(max_examples=150, deadline=None)
+@given(OUTSIDE, OUTSIDE, OUTSIDE, OUTSIDE)
+@example("<!channel>", "`", "```\n<!here> ```", "|x> <!channel>")
+@example('"' * 300, '"' * 300, '"' * 300, '"' * 300)
+def test_text_from_outside_does_nothing_and_fits(name, instance, action, runbook):
+    payload = render(
+        an_alert(
+            volume={
+                "name": name,
+                "instance_id": instance,
+                "device": instance,
+                "region": name,
+                "account": name,
+            },
+            evidence={"tag_faults": [name] * 30},
+            action=action,
+            runbook=f"https://wiki.example.com/{runbook}",
+        )
+    )
+    assert json.loads(json.dumps(payload).encode()) == payload
+    assert_inert(payload)
+    assert_within_slacks_limits(payload)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OUTSIDE, min_size=1, max_size=60), OUTSIDE)
+@example(['"' * 300] * 60, '"')
+@example(["&" * 300] * 60, "&")
+@example([ASTRAL * 300] * 60, ASTRAL)
+def test_long_lists_and_reasons_from_outside_do_nothing_and_fit(faults, because):
+    unread = an_alert(reading={"burst_balance_pct": None, "unknown_because": because})
+    for alert in (a_policy_rejection(*faults), unread):
+        payload = render(alert)
+        assert_inert(payload)
+        assert_within_slacks_limits(payload)
+
+
+def test_a_name_is_still_readable_and_copyable():
+    said = words(render(an_alert(volume={"name": "ci_runner*7 [büro]"})))
+    assert "`ci_runner*7 [büro]`" in said
+
+
+# How Slack answers
+
+
+def test_messages_are_a_second_apart(slack, channel, time):
+    channel.send(an_alert())
+    channel.send(an_alert())
+    assert len(slack.posts) == 2
+    assert time.slept == [1.0]
+
+
+def test_a_pause_between_alerts_counts_towards_the_second(slack, channel, time):
+    channel.send(an_alert())
+    time.now_s += 0.75
+    channel.send(an_alert())
+    assert time.slept == [0.25]
+
+
+def test_a_short_pause_that_slack_asks_for_is_kept(slack, channel, time):
+    slack.answers = [(429, "rate_limited", {"Retry-After": "7"})]
+    channel.send(an_alert())
+    assert time.slept == [7.0]
+    assert len(slack.posts) == 2
+
+
+def test_a_pause_too_long_for_a_pass_is_said_and_kept_for_the_next_alert_too(slack, channel, time):
+    slack.answers = [(429, "rate_limited", {"Retry-After": "90"})]
+    first = refusal(channel)
+    assert (first.is_permanent, "90 s" in str(first)) == (False, True)
+    time.now_s += 20
+    assert "70 s" in str(refusal(channel))
+    assert len(slack.posts) == 1
+    time.now_s += 70
+    channel.send(an_alert())
+    assert time.slept == []
+
+
+@pytest.mark.parametrize("asked", ["0", "-5", "soon", "", "Fri, 20 Nov 2026 18:00:00 GMT", "1e9"])
+def test_pauses_add_up_to_half_a_minute_at_most(slack, channel, time, asked):
+    slack.answers = [(429, "rate_limited", {"Retry-After": asked})] * 100
+    assert not refusal(channel).is_permanent
+    assert sum(time.slept) <= 30
+    assert len(slack.posts) <= 31
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (400, "invalid_payload", "report it"),
+        (400, "invalid_blocks", "report it"),
+        (400, "no_text", "report it"),
+        (403, "action_prohibited", "administrator"),
+        (403, "invalid_token", "new incoming webhook"),
+        (404, "channel_not_found", "another one"),
+        (404, "no_service", "new incoming webhook"),
+        (404, "no_active_hooks", "new incoming webhook"),
+        (404, "no_team", "new incoming webhook"),
+        (410, "channel_is_archived", "unarchive"),
+        (500, "no_service", "new incoming webhook"),
+        (403, "posting_to_general_channel_denied", "administrator"),
+        (403, "team_disabled", "workspace is disabled"),
+        (418, "<html>teapot</html>", "HTTP 418"),
+    ],
+)
+def test_a_refusal_is_permanent_and_names_the_next_step(slack, channel, status, body, says):
+    slack.answers = [(status, body, {})]
+    error = refusal(channel)
+    assert error.is_permanent
+    assert says in str(error)
+    assert (body in str(error)) is not body.startswith("<")
+    assert len(slack.posts) == 1
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_failure_of_slack_passes(slack, channel, status):
+    slack.answers = [(status, "rollup_error", {})]
+    error = refusal(channel)
+    assert not error.is_permanent
+    assert f"HTTP {status}, rollup_error" in str(error)
+
+
+def test_an_answer_that_is_not_slacks_is_no_delivery(slack, channel):
+    slack.answers = [(200, "<html>please log in</html>", {})]
+    error = refusal(channel)
+    assert not error.is_permanent
+    assert "not Slack's ok" in str(error)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(slack, channel, status):
+    slack.answers = [(status, "", {"Location": f"{slack.base}/elsewhere"})]
+    error = refusal(channel)
+    assert error.is_permanent
+    assert "redirect" in str(error)
+    assert [path for path, _, _ in slack.posts] == [f"/services/{SECRET}"]
+
+
+def test_a_connection_that_breaks_passes(slack, channel):
+    slack.answers = [None]
+    error = refusal(channel)
+    assert not error.is_permanent
+    assert "was not reached" in str(error)
+
+
+def test_a_server_that_is_not_there_passes(time):
+    with socket.socket() as bound_but_deaf:
+        bound_but_deaf.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound_but_deaf.getsockname()[1]}/services/{SECRET}"
+        error = refusal(SlackChannel(url, sleep=time.sleep, clock=time))
+    assert not error.is_permanent
+    assert "refused" in str(error)
+
+
+def test_every_request_has_a_timeout_and_running_into_it_passes(time):
+    def open_url(request, *, timeout):
+        asked.append(timeout)
+        raise TimeoutError("timed out")
+
+    asked = []
+    error = refusal(SlackChannel(f"https://hooks.slack.com/services/{SECRET}", open_url=open_url, clock=time))
+    assert asked == [5.0]
+    assert (error.is_permanent, "timed out" in str(error)) == (False, True)
+
+
+# The address is a secret
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://hooks.slack.com/services/{SECRET}",
+        f"http://127.0.0.1.evil.example/services/{SECRET}",
+        f"http://127.0.0.1@evil.example/services/{SECRET}",
+        f"ftp://127.0.0.1/services/{SECRET}",
+        f"file:///services/{SECRET}",
+        f"https://hooks.slack.com/services/{SECRET}\n",
+        f"https://hooks.slack.com/ services/{SECRET}",
+        f"services/{SECRET}",
+        "https://[/",
+        "",
+    ],
+)
+def test_only_an_https_address_is_accepted_and_none_is_repeated(url):
+    with pytest.raises(ChannelError, match="not an https:// one") as caught:
+        SlackChannel(url)
+    assert caught.value.is_permanent
+    assert "services" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "base", ["https://hooks.slack.com", "http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"]
+)
+def test_https_anywhere_and_http_to_this_machine_are_accepted(base):
+    assert SlackChannel(f"{base}/services/{SECRET}").name == "slack"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        (404, "no_service", {}),
+        (404, f"/services/{SECRET} not found", {}),
+        (500, SECRET, {}),
+        (302, "", {}),
+        (429, "", {"Retry-After": "99"}),
+        (200, SECRET, {}),
+    ],
+)
+def test_the_address_appears_in_no_error(slack, channel, answer):
+    slack.answers = [answer]
+    error = refusal(channel)
+    shown = "".join(traceback.format_exception(error)) + repr(error) + repr(channel) + str(channel)
+    assert SECRET not in shown
+    assert "services" not in shown
+
+
+def test_a_proxy_of_the_environment_is_not_used_for_this_machine(slack, time, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    SlackChannel(slack.url, sleep=time.sleep, clock=time).send(an_alert())
+    assert len(slack.posts) == 1

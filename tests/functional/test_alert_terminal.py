@@ -1,0 +1,103 @@
+import io
+
+import pytest
+from some_alerts import a_digest, a_policy_rejection, an_alert
+
+from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.terminal import TerminalChannel
+from burstwatch.core.words import columns
+
+TERMINAL = {"TERM": "xterm-256color"}
+
+
+class FakeTerminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def sent(alert, stream=None, environ=None):
+    stream = stream or io.StringIO()
+    TerminalChannel(stream, environ=environ or {}).send(alert)
+    return stream.getvalue()
+
+
+def test_the_first_line_begins_with_the_word_for_the_level():
+    assert sent(an_alert()).startswith("critical: ")
+    assert sent(an_alert(kind="BurstBalanceRecovered", level="ok")).startswith("ok: ")
+    assert sent(a_digest()).startswith("critical: ")
+    assert sent(a_policy_rejection("x")).startswith("warning: ")
+
+
+@pytest.mark.parametrize(
+    "alert",
+    [
+        an_alert(),
+        an_alert(volume={"name": "n" * 256}),
+        an_alert(volume={"name": "長い名前" * 60}),
+        an_alert(reading={"burst_balance_pct": None, "unknown_because": "word " * 100}),
+        a_digest(),
+        a_policy_rejection(*("levels.warning_within: " + "x" * 400 for _ in range(40))),
+    ],
+    ids=["critical", "long name", "wide name", "long reason", "digest", "many faults"],
+)
+def test_every_line_fits_eighty_columns(alert):
+    lines = sent(alert).splitlines()
+    assert [line for line in lines if columns(line) > 80] == []
+    assert all(line.startswith("  ") for line in lines[1:])
+
+
+def test_the_command_reads_as_one_command_for_a_shell():
+    lines = sent(an_alert()).splitlines()
+    start = next(i for i, line in enumerate(lines) if "modify-volume" in line)
+    joined = "\n".join(lines[start : start + 2]).replace("\\\n", " ")
+    assert joined.split() == an_alert().action.split()
+
+
+def test_an_action_that_is_no_command_is_a_sentence():
+    action = "managed by " + "amazon-eks " * 10 + ": change its volume type there"
+    assert " \\\n" not in sent(an_alert(action=action))
+
+
+@pytest.mark.parametrize(
+    "name", ["a\x1b[2Jb", "a\x9b2Jb", "a\x07b", "a\u202eb", "a\u2066b", "a\u200bb", "a\x00b", "a\x7fb"]
+)
+def test_a_name_cannot_reach_the_terminal_as_a_control(name):
+    text = sent(an_alert(volume={"name": name}), FakeTerminal(), TERMINAL | {"NO_COLOR": "1"})
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert "a?" in text
+
+
+def test_a_name_cannot_begin_a_line():
+    assert "\ncritical: all is well" not in sent(an_alert(volume={"name": "x\ncritical: all is well"}))
+
+
+@pytest.mark.parametrize(
+    ("stream", "environ", "is_coloured"),
+    [
+        (FakeTerminal, TERMINAL, True),
+        (FakeTerminal, TERMINAL | {"NO_COLOR": ""}, True),
+        (FakeTerminal, TERMINAL | {"NO_COLOR": "1"}, False),
+        (FakeTerminal, {"TERM": "dumb"}, False),
+        (io.StringIO, TERMINAL, False),
+    ],
+)
+def test_colour_is_only_for_a_terminal_that_wants_it(stream, environ, is_coloured):
+    text = sent(an_alert(), stream(), environ)
+    assert text.startswith("\x1b[1;31mcritical\x1b[0m: " if is_coloured else "critical: ")
+    assert text.count("\x1b") == (2 if is_coloured else 0)
+
+
+def test_a_character_that_the_stream_cannot_encode_does_not_lose_the_alert():
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    TerminalChannel(stream, environ={}).send(an_alert(volume={"name": "büro-é"}))
+    assert b"b?ro-?" in raw.getvalue()
+
+
+def test_a_stream_that_is_closed_is_a_permanent_error():
+    stream = io.StringIO()
+    channel = TerminalChannel(stream, environ={})
+    stream.close()
+    with pytest.raises(ChannelError, match="could not be written") as caught:
+        channel.send(an_alert())
+    assert caught.value.is_permanent

@@ -1,0 +1,385 @@
+"""The real pass over real HTTP against the lab: what it sees, remembers and sends, in how few calls."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from boto3.session import Session
+
+from burstlab.clock import LabClock
+from burstlab.endpoint import ACCESS_KEY, Endpoint
+from burstlab.faults import Fault
+from burstlab.fleet import LabFleet, LabSettings
+from burstlab.modification import Modification, Shape
+from burstlab.volume import LabVolume, MetricFault
+from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.bootstrap import build_shell
+from burstwatch.core.alerts import AlertKind
+from burstwatch.core.assess import UnknownReason
+from burstwatch.core.ledger import EntryKind
+from burstwatch.core.levels import Level
+from burstwatch.core.policy import Policy
+from burstwatch.watchdog import assess_volumes, look_at_everything, run_tick
+
+START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+PAST = timedelta(hours=1)
+
+
+class Recorder:
+    """A channel that keeps what it is sent, and fails on demand."""
+
+    name = "recorder"
+
+    def __init__(self):
+        self.alerts = []
+        self.is_broken = False
+
+    def send(self, alert):
+        if self.is_broken:
+            raise ChannelError("the line is dead; wait", is_permanent=False)
+        self.alerts.append(alert)
+
+    @property
+    def kinds(self):
+        return [alert.kind for alert in self.alerts]
+
+
+@pytest.fixture
+def lab():
+    fleet = LabFleet(LabClock.by_hand(START - PAST), LabSettings(lag_s=60))
+    with Endpoint(fleet) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def ledger():
+    with SqliteLedger.in_memory() as opened:
+        yield opened
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture
+def shell(lab, ledger, recorder):
+    return a_shell(lab, ledger, recorder)
+
+
+def a_shell(lab, ledger, *channels, policy=None):
+    session = Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
+    return build_shell(
+        session,
+        endpoint_url=lab.url,
+        policy=policy or Policy(),
+        ledger=ledger,
+        channels=channels,
+        account="123456789012",
+    )
+
+
+def warm_up(lab):
+    lab.clock.advance(PAST.total_seconds())
+
+
+def tick(shell, lab, minutes=0):
+    lab.clock.advance(60 * minutes)
+    now_s = lab.fleet.now_s()
+    shell.calls.reset()
+    return run_tick(shell, tick_s=now_s, now_s=now_s)
+
+
+def tick_for(shell, lab, minutes):
+    reports = [tick(shell, lab, 1) for _ in range(minutes)]
+    return [report for report in reports if report is not None]
+
+
+def levels(report):
+    return {d.assessment.volume.volume_id: d.level for d in report.decisions}
+
+
+def test_a_draining_volume_is_announced_in_rising_order_and_closed_when_it_recovers(
+    lab, shell, recorder, ledger
+):
+    volume_id = lab.fleet.add(LabVolume(size_gib=100))
+    warm_up(lab)
+    lab.fleet.set_load(volume_id, "steady:3000")
+    tick_for(shell, lab, 40)
+    lab.fleet.set_load(volume_id, "idle")
+    tick_for(shell, lab, 40)
+    assert [(a.kind, a.level) for a in recorder.alerts] == [
+        (AlertKind.DRAINING, Level.WARNING),
+        (AlertKind.DRAINING, Level.CRITICAL),
+        (AlertKind.EXHAUSTED, Level.EXHAUSTED),
+        (AlertKind.RECOVERED, Level.WATCH),
+    ]
+    dry_at_s = lab.fleet.truth(volume_id).first_dry_at.timestamp()
+    assert dry_at_s - recorder.alerts[1].time_s >= Policy().cadence.act_lead.total_seconds()
+    kinds = [entry.kind for entry in ledger.entries(volume_id)]
+    assert kinds.count(EntryKind.ALERT) == kinds.count(EntryKind.DELIVERED) == 4
+
+
+def test_a_calm_fleet_leaves_no_trace_in_the_ledger(lab, shell, ledger, recorder):
+    lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(20))
+    warm_up(lab)
+    tick_for(shell, lab, 30)
+    assert ledger.states() == {}
+    assert recorder.alerts == []
+
+
+def test_a_calm_volume_is_read_once_in_its_sweep_interval(lab, shell):
+    lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(30))
+    warm_up(lab)
+    tick(shell, lab)
+    requested = []
+    for _ in range(30):
+        tick(shell, lab, 1)
+        requested.append(shell.calls.metrics_requested)
+    assert sum(requested) == 30 * 2
+    assert sum(count > 0 for count in requested) <= 6
+
+
+def test_a_first_pass_takes_one_call_of_each_kind(lab, shell):
+    lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(400))
+    warm_up(lab)
+    report = tick(shell, lab)
+    assert report.api_calls == {
+        "cloudwatch:GetMetricData": 1,
+        "ec2:DescribeVolumes": 1,
+        "ec2:DescribeVolumesModifications": 1,
+    }
+    assert report.metrics_requested == 400
+
+
+def test_operations_are_read_of_alerting_volumes_only(lab, shell):
+    draining = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:400"))
+    lab.fleet.add(LabVolume(size_gib=100, balance_pct=50, load="steady:300"))
+    lab.clock.advance(600)
+    report = assess_volumes(shell, now_s=lab.fleet.now_s())
+    assert report.metrics_requested == 2 + 2
+    [urgent] = [d for d in report.decisions if d.assessment.volume.volume_id == draining]
+    assert urgent.assessment.consumed_read_iops == pytest.approx(100)
+    assert urgent.assessment.consumed_write_iops == pytest.approx(300)
+
+
+def test_assess_writes_nothing_and_sends_nothing(lab, shell, ledger, recorder):
+    lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
+    lab.clock.advance(600)
+    report = assess_volumes(shell, now_s=lab.fleet.now_s())
+    assert [d.level for d in report.decisions] == [Level.CRITICAL]
+    assert ledger.states() == {}
+    assert recorder.alerts == []
+
+
+def test_every_kind_of_missing_data_is_told_apart(lab, shell):
+    fleet = lab.fleet
+    fine = fleet.add(LabVolume(size_gib=100))
+    expected = {
+        fleet.add(LabVolume(size_gib=100, attached=False)): UnknownReason.DETACHED,
+        fleet.add(LabVolume(size_gib=1000)): UnknownReason.CANNOT_RUN_DRY,
+        fleet.add(LabVolume(size_gib=100, service_owner="ecs.amazonaws.com")): None,
+    }
+    stopped = fleet.add(LabVolume(size_gib=100, instance_id="i-0aaaaaaaaaaaaaaaa"))
+    silent = fleet.add(LabVolume(size_gib=100))
+    unread = fleet.add(LabVolume(size_gib=100))
+    fleet.stop_instance("i-0aaaaaaaaaaaaaaaa")
+    fleet.hide_metrics(silent, from_at=START - PAST, to_at=START + PAST)
+    fleet.set_metric_fault(unread, MetricFault(status_code="Forbidden", message="not yours"))
+    warm_up(lab)
+    new = fleet.add(LabVolume(size_gib=100, created_at=START - timedelta(minutes=5)))
+    expected |= {
+        fine: None,
+        stopped: UnknownReason.INSTANCE_STOPPED,
+        silent: UnknownReason.TELEMETRY_GAP,
+        unread: UnknownReason.READ_FAILED,
+        new: UnknownReason.TOO_NEW,
+    }
+    report = look_at_everything(shell, now_s=fleet.now_s())
+    found = {d.assessment.volume.volume_id: d.assessment.unknown_reason for d in report.decisions}
+    assert found == expected
+    assert [d.assessment.volume.volume_id for d in report.unread] == [unread]
+    assert report.has_failed
+
+
+def test_a_volume_of_another_type_is_said_to_be_so(lab, shell):
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, volume_type="gp3"))
+    warm_up(lab)
+    report = assess_volumes(shell, [volume_id], now_s=lab.fleet.now_s())
+    assert [d.assessment.unknown_reason for d in report.decisions] == [UnknownReason.NOT_BURSTABLE_TYPE]
+
+
+def test_a_telemetry_gap_is_alerted_once_and_closed(lab, shell, recorder):
+    volume_id = lab.fleet.add(LabVolume(size_gib=100))
+    warm_up(lab)
+    lab.fleet.hide_metrics(volume_id, from_at=START, to_at=START + timedelta(minutes=90))
+    tick_for(shell, lab, 120)
+    assert recorder.kinds == [AlertKind.TELEMETRY_GAP, AlertKind.RECOVERED]
+
+
+def test_a_stopped_instance_is_not_polled_and_noticed_when_it_starts(lab, shell, ledger, recorder):
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, instance_id="i-0bbbbbbbbbbbbbbbb"))
+    warm_up(lab)
+    lab.fleet.stop_instance("i-0bbbbbbbbbbbbbbbb")
+    tick_for(shell, lab, 50)
+    assert ledger.states()[volume_id].unknown_reason is UnknownReason.INSTANCE_STOPPED
+    requested = 0
+    for report in tick_for(shell, lab, 20):
+        requested += report.metrics_requested
+    assert requested == 0
+    lab.fleet.start_instance("i-0bbbbbbbbbbbbbbbb")
+    looked = [r for r in tick_for(shell, lab, 6) if volume_id in levels(r)]
+    assert looked
+    assert recorder.alerts == []
+
+
+def test_new_resized_and_reattached_volumes_are_looked_at_on_the_next_sweep_tick(lab, shell):
+    old = lab.fleet.add(LabVolume(size_gib=900))
+    other = lab.fleet.add(LabVolume(size_gib=900, attached=False))
+    warm_up(lab)
+    tick_for(shell, lab, 6)
+    arrived = lab.fleet.add(LabVolume(size_gib=900))
+    lab.fleet.find(old).size_gib = 950
+    lab.fleet.attach(other)
+    looked = {volume_id for report in tick_for(shell, lab, 5) for volume_id in levels(report)}
+    assert {old, other, arrived} <= looked
+
+
+def test_a_volume_in_modification_is_in_focus_with_its_smaller_size(lab, shell, ledger):
+    volume_id = lab.fleet.add(LabVolume(size_gib=500))
+    warm_up(lab)
+    tick(shell, lab)
+    lab.fleet.find(volume_id).size_gib = 1_000
+    lab.fleet.set_modification(
+        volume_id,
+        Modification(
+            state="optimizing",
+            original=Shape(volume_type="gp2", size_gib=500, iops=1_500),
+            target=Shape(volume_type="gp2", size_gib=1_000, iops=3_000),
+            started_at=START,
+        ),
+    )
+    looked = [d for report in tick_for(shell, lab, 10) for d in report.decisions]
+    assert {d.assessment.baseline_iops for d in looked} == {1_500}
+    assert ledger.states()[volume_id].next_look_at_s is not None
+
+
+def test_ignored_volumes_are_neither_read_nor_reported(lab, shell):
+    ignored = lab.fleet.add(LabVolume(size_gib=100, tags={"burstwatch:ignore": "true"}))
+    warm_up(lab)
+    report = tick(shell, lab)
+    assert report.decisions == []
+    assert report.ignored == [ignored]
+    assert shell.calls.metrics_requested == 0
+
+
+def test_in_mode_observe_nobody_is_told(lab, shell, recorder, ledger):
+    volume_id = lab.fleet.add(
+        LabVolume(size_gib=100, balance_pct=30, load="steady:3000", tags={"burstwatch:mode": "observe"})
+    )
+    lab.clock.advance(300)
+    tick_for(shell, lab, 20)
+    assert recorder.alerts == []
+    assert ledger.states()[volume_id].level is Level.EXHAUSTED
+
+
+def test_a_failed_send_is_tried_again_with_the_same_id_and_nothing_is_sent_twice(lab, shell, recorder):
+    lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:300"))
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
+    lab.clock.advance(900)
+    recorder.is_broken = True
+    report = tick(shell, lab)
+    assert "the line is dead" in " ".join(report.failures)
+    recorder.is_broken = False
+    tick_for(shell, lab, 10)
+    assert [(a.volume_id, a.kind) for a in recorder.alerts] == [(volume_id, AlertKind.DRAINING)]
+
+
+def test_a_storm_becomes_one_digest_with_every_alert_in_the_ledger(lab, shell, recorder, ledger):
+    ids = lab.fleet.add_all(LabVolume(size_gib=100, balance_pct=20, load="steady:1000") for _ in range(60))
+    lab.clock.advance(600)
+    tick(shell, lab)
+    assert recorder.kinds == [AlertKind.DIGEST]
+    assert recorder.alerts[0].evidence["alerts"] == 60
+    assert all(EntryKind.ALERT in {e.kind for e in ledger.entries(volume_id)} for volume_id in ids)
+
+
+def test_a_throttled_read_leaves_its_volumes_unread_and_the_rest_unaffected(lab, shell):
+    lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(600))
+    warm_up(lab)
+    lab.faults.add(Fault(action="GetMetricData", kind="throttle", times=1))
+    report = tick(shell, lab)
+    assert report.unread == []
+    assert report.api_calls["cloudwatch:GetMetricData"] == 3
+
+
+def test_a_refused_read_is_loud_and_keeps_the_volumes_in_focus(lab, shell, ledger):
+    ids = lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(3))
+    warm_up(lab)
+    lab.faults.add(Fault(action="GetMetricData", kind="error", code="AccessDenied", times=1))
+    report = tick(shell, lab)
+    assert len(report.unread) == 3
+    assert report.has_failed
+    assert all(ledger.states()[volume_id].next_look_at_s for volume_id in ids)
+    after = tick(shell, lab, 1)
+    assert {d.level for d in after.decisions} == {Level.OK}
+    assert ledger.states() == {}
+
+
+def test_an_unlistable_fleet_is_loud_and_swept_by_the_next_tick(lab, shell):
+    lab.fleet.add(LabVolume(size_gib=100))
+    warm_up(lab)
+    lab.faults.add(Fault(action="DescribeVolumes", kind="error", code="UnauthorizedOperation", times=1))
+    report = tick(shell, lab)
+    assert report.has_failed
+    assert "ec2:DescribeVolumes" in report.failures[0]
+    assert len(tick(shell, lab, 1).decisions) == 1
+
+
+def test_a_deleted_volume_is_forgotten_and_its_alert_closed(lab, shell, recorder, ledger):
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
+    lab.clock.advance(600)
+    tick(shell, lab)
+    lab.fleet.remove(volume_id)
+    tick_for(shell, lab, 3)
+    assert recorder.kinds == [AlertKind.DRAINING, AlertKind.RECOVERED]
+    assert ledger.states() == {}
+
+
+def test_a_lost_sweep_tick_is_taken_over_by_the_next_focus_tick(lab, shell):
+    lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(30))
+    warm_up(lab)
+    tick(shell, lab)
+    lab.clock.advance(16 * 60)
+    assert len(tick(shell, lab).decisions) == 30
+
+
+def test_a_doubled_tick_does_nothing(lab, shell):
+    lab.fleet.add(LabVolume(size_gib=100))
+    warm_up(lab)
+    assert tick(shell, lab) is not None
+    assert tick(shell, lab) is None
+
+
+def test_a_tick_that_died_half_way_is_done_by_the_next(lab, shell, ledger, monkeypatch):
+    lab.fleet.add_all(LabVolume(size_gib=100, balance_pct=20, load="steady:500") for _ in range(5))
+    lab.clock.advance(600)
+    with monkeypatch.context() as broken:
+        broken.setattr(SqliteLedger, "commit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            tick(shell, lab)
+    assert ledger.states() == {}
+    assert len(tick(shell, lab, 1).decisions) == 5
+
+
+def test_two_watchdogs_on_one_ledger_send_every_alert_once(lab, ledger, recorder):
+    one, other = a_shell(lab, ledger, recorder), a_shell(lab, ledger, recorder)
+    lab.fleet.add_all(LabVolume(size_gib=100, balance_pct=30, load="steady:900") for _ in range(3))
+    lab.clock.advance(300)
+    for _ in range(30):
+        tick(one, lab, 1)
+        look_at_everything(other, now_s=lab.fleet.now_s())
+    ids = [alert.alert_id for alert in recorder.alerts]
+    assert len(ids) == len(set(ids))
+    told = {(a.volume_id, a.level) for a in recorder.alerts}
+    assert len(told) == len(ids)

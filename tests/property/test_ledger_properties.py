@@ -1,0 +1,386 @@
+"""Laws of the ledger: it does what a simple model does, whoever uses it and whenever it is reopened."""
+
+from collections import Counter
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.core.alerts import Alert, AlertKind, Place, make_digest
+from burstwatch.core.ledger import Change, Delivery, EntryKind, LedgerEntry, Roster, TickKind, VolumeState
+from burstwatch.core.levels import Level
+
+VOLUMES = ("vol-0a", "vol-0b", "vol-0c")
+CHANNELS = ("mail", "slack")
+LEASE_S = 60
+
+
+def an_alert(volume_id, revision, kind):
+    return Alert(
+        alert_id=f"{volume_id} {kind} {revision}",
+        kind=kind,
+        level=Level.WARNING,
+        previous_level=Level.OK,
+        volume_id=volume_id,
+        time_s=revision,
+        volume={"volume_id": volume_id},
+    )
+
+
+@dataclass
+class Waiting:
+    """An alert on its way to one channel, in the model."""
+
+    alert: Alert
+    channel: str
+    revision: int
+    attempts: int = 0
+    owner: int | None = None
+    until_s: float = 0
+    error: str | None = None
+    digest: "Waiting | None" = None
+
+    @property
+    def delivery(self):
+        return Delivery(alert=self.alert, channel=self.channel, attempts=self.attempts)
+
+
+@dataclass
+class Model:
+    """The ledger as one would write it without disks, processes or crashes; ``by`` is who calls."""
+
+    states: dict = field(default_factory=dict)
+    entries: dict = field(default_factory=dict)
+    deliveries: list = field(default_factory=list)
+    completed: dict = field(default_factory=dict)
+    claimed: dict = field(default_factory=dict)
+    roster: Roster | None = None
+
+    def append(self, entry):
+        about = (entry.body.get("alert_id"), entry.body.get("channel"))
+        key = (entry.volume_id, entry.revision, entry.kind, about)
+        is_new = key not in self.entries
+        self.entries.setdefault(key, entry)
+        return is_new
+
+    def history(self, volume_id):
+        return sorted((e for e in self.entries.values() if e.volume_id == volume_id), key=lambda e: e.at_s)
+
+    def commit(self, changes, channels):
+        return {change.volume_id for change in changes if self._apply(change, channels)}
+
+    def _apply(self, change, channels):
+        state = self.states.get(change.volume_id)
+        if (state.revision if state else None) != change.expected_revision:
+            return False
+        self.states.pop(change.volume_id, None)
+        if change.state:
+            self.states[change.volume_id] = change.state
+        alerts = {alert.alert_id: alert for alert in change.alerts}
+        for entry in change.entries:
+            if self.append(entry) and entry.kind is EntryKind.ALERT:
+                alert = alerts[entry.body["alert_id"]]
+                self.deliveries += [Waiting(alert, channel, entry.revision) for channel in channels]
+        return True
+
+    def find(self, delivery):
+        for waiting in self.deliveries:
+            if (waiting.alert.alert_id, waiting.channel) == (delivery.alert.alert_id, delivery.channel):
+                return waiting
+        return None
+
+    def waiting(self, channels):
+        shown = [w for w in self.deliveries if w.channel in channels and w.digest is None]
+        return [w.delivery for w in sorted(shown, key=lambda w: w.alert.time_s)]
+
+    def claim(self, delivery, by, now_s):
+        waiting = self.find(delivery)
+        if waiting is None or waiting.digest or (waiting.owner is not None and waiting.until_s > now_s):
+            return False
+        waiting.attempts, waiting.owner, waiting.until_s = waiting.attempts + 1, by, now_s + LEASE_S
+        return True
+
+    def delivered(self, delivery, at_s):
+        sent = self.find(delivery)
+        for waiting in [w for w in self.deliveries if sent and sent in (w, w.digest)]:
+            self.deliveries.remove(waiting)
+            if waiting.alert.volume_id:
+                self.append(delivered_entry(waiting, sent, at_s))
+
+    def not_delivered(self, delivery, error, by):
+        waiting = self.find(delivery)
+        if waiting and waiting.owner == by:
+            waiting.owner, waiting.error = None, error
+
+    def bundle(self, alert_ids, digest, channels):
+        for channel in channels:
+            members = [w for w in self.deliveries if w.channel == channel and w.alert.alert_id in alert_ids]
+            untouched = [w for w in members if not w.attempts and not w.digest]
+            if alert_ids and len(untouched) == len(set(alert_ids)):
+                new = Waiting(digest, channel, 0)
+                for waiting in self.deliveries:
+                    if waiting in members or waiting.digest in members:
+                        waiting.digest = new
+                self.deliveries.append(new)
+
+    def claim_tick(self, kind, tick_s, now_s):
+        running = [t for (k, t), until_s in self.claimed.items() if k is kind and until_s > now_s]
+        if max([self.completed.get(kind, -1), *running]) >= tick_s:
+            return False
+        self.claimed[kind, tick_s] = now_s + LEASE_S
+        return True
+
+    def complete_tick(self, kind, tick_s, roster):
+        self.claimed = {(k, t): u for (k, t), u in self.claimed.items() if k is not kind or t > tick_s}
+        if tick_s < self.completed.get(kind, tick_s):
+            return
+        self.completed[kind] = tick_s
+        if kind is TickKind.SWEEP:
+            self.roster = Roster(tick_s=tick_s, fingerprints=roster)
+
+
+def delivered_entry(waiting, sent, at_s):
+    return LedgerEntry(
+        volume_id=waiting.alert.volume_id,
+        revision=waiting.revision,
+        kind=EntryKind.DELIVERED,
+        at_s=at_s,
+        body={
+            "alert_id": waiting.alert.alert_id,
+            "channel": waiting.channel,
+            "attempts": sent.attempts,
+            "last_error": sent.error,
+            "digest_id": None if sent is waiting else sent.alert.alert_id,
+        },
+    )
+
+
+process = st.sampled_from([0, 1])
+channel_sets = st.sets(st.sampled_from(CHANNELS)).map(sorted)
+index = st.integers(0, 50)
+
+
+class TwoProcesses(RuleBasedStateMachine):
+    """Two processes use one file; either may end at any time and come back having forgotten its claims."""
+
+    def __init__(self):
+        super().__init__()
+        self.directory = TemporaryDirectory()
+        self.path = Path(self.directory.name) / "ledger.db"
+        self.ledgers = [SqliteLedger.open(self.path) for _ in range(2)]
+        self.model = Model()
+        self.now_s = 1000
+        self.births = 2
+        self.names = [0, 1]
+        self.seen = []
+        self.sending = [[], []]
+        self.past = []
+        self.promised = set()
+        self.taken = Counter()
+        self.overtaken = set()
+
+    def teardown(self):
+        self.now_s += 2 * LEASE_S
+        while waiting := self.model.waiting(CHANNELS):
+            assert self.begin_to_send(0, waiting[0])
+            self.taken_by_channel(0, 0)
+        assert self.ledgers[1].waiting(channels=CHANNELS) == []
+        self.everything_is_as_in_the_model()
+        assert set(self.taken) == self.promised
+        assert {key for key, times in self.taken.items() if times > 1} <= self.overtaken
+        for ledger in self.ledgers:
+            ledger.close()
+        self.directory.cleanup()
+
+    @rule(seconds=st.sampled_from([1, 10, LEASE_S]))
+    def time_passes(self, seconds):
+        self.now_s += seconds
+
+    def change(self, volume_id, *, stale, drop, kinds):
+        state = self.model.states.get(volume_id)
+        revision = max(state.revision + 1 if state else 0, self.now_s)
+        expected = state.revision if state else None
+        alerts = [an_alert(volume_id, revision, kind) for kind in kinds]
+        entries = [
+            LedgerEntry(
+                volume_id=volume_id,
+                revision=revision,
+                kind=EntryKind.ALERT,
+                at_s=self.now_s,
+                body=a.to_document(),
+            )
+            for a in alerts
+        ]
+        return Change(
+            volume_id=volume_id,
+            expected_revision=(expected or 0) - 1 if stale else expected,
+            state=None if drop else VolumeState(volume_id=volume_id, revision=revision, balance_pct=31.5),
+            entries=[LedgerEntry(volume_id=volume_id, revision=revision, kind=EntryKind.LEVEL_CHANGED,
+                                 at_s=self.now_s, body={"from": "ok"}), *entries],
+            alerts=alerts,
+        )  # fmt: skip
+
+    @rule(
+        by=process,
+        volume_ids=st.sets(st.sampled_from(VOLUMES), min_size=1).map(sorted),
+        stale=st.sets(st.sampled_from(VOLUMES), max_size=1),
+        drop=st.booleans(),
+        kinds=st.sets(st.sampled_from([AlertKind.DRAINING, AlertKind.TELEMETRY_GAP])).map(sorted),
+        channels=channel_sets,
+    )
+    def looks_are_committed(self, by, volume_ids, stale, drop, kinds, channels):
+        changes = [self.change(v, stale=v in stale, drop=drop, kinds=kinds) for v in volume_ids]
+        self.past.append(changes)
+        self.commit(by, changes, channels)
+
+    @precondition(lambda self: self.past)
+    @rule(by=process, which=index, channels=channel_sets)
+    def an_earlier_commit_is_repeated(self, by, which, channels):
+        self.commit(by, self.past[which % len(self.past)], channels)
+
+    def commit(self, by, changes, channels):
+        applied = self.model.commit(changes, channels)
+        assert self.ledgers[by].commit(changes, channels=channels) == applied
+        self.promised |= {(w.channel, w.alert.alert_id) for w in self.model.deliveries if w.alert.volume_id}
+
+    @rule(by=process, channels=channel_sets)
+    def what_waits_is_listed(self, by, channels):
+        waiting = self.ledgers[by].waiting(channels=channels)
+        assert waiting == self.model.waiting(channels)
+        self.seen += waiting
+
+    @precondition(lambda self: self.seen)
+    @rule(by=process, which=index)
+    def an_alert_seen_before_is_claimed(self, by, which):
+        self.begin_to_send(by, self.seen[which % len(self.seen)])
+
+    @precondition(lambda self: self.model.waiting(CHANNELS))
+    @rule(by=process, which=index)
+    def a_waiting_alert_is_claimed(self, by, which):
+        waiting = self.model.waiting(CHANNELS)
+        self.begin_to_send(by, waiting[which % len(waiting)])
+
+    def begin_to_send(self, by, delivery):
+        expected = self.model.claim(delivery, self.names[by], self.now_s)
+        assert self.ledgers[by].claim(delivery, now_s=self.now_s, lease_s=LEASE_S) is expected
+        if expected:
+            if delivery in chain_of(self.sending):
+                self.overtaken |= self.told_by(delivery)
+            self.sending[by].insert(0, delivery)
+        return expected
+
+    def told_by(self, delivery):
+        """The alerts of volumes, with their channel, that a message tells: its own, or those of a digest."""
+        sent = self.model.find(delivery)
+        told = [w for w in self.model.deliveries if sent and sent in (w, w.digest)]
+        return {(w.channel, w.alert.alert_id) for w in told if w.alert.volume_id}
+
+    def taken_by_channel(self, by, which):
+        delivery = self.sending[by].pop(which % len(self.sending[by]))
+        self.taken.update(self.told_by(delivery))
+        self.model.delivered(delivery, self.now_s)
+        self.ledgers[by].delivered(delivery, at_s=self.now_s)
+
+    @precondition(lambda self: any(self.sending))
+    @rule(by=process, which=index)
+    def a_channel_takes_an_alert(self, by, which):
+        self.taken_by_channel(by if self.sending[by] else 1 - by, which)
+
+    @precondition(lambda self: any(self.sending))
+    @rule(by=process, which=index, error=st.text(max_size=5))
+    def a_channel_takes_nothing(self, by, which, error):
+        by = by if self.sending[by] else 1 - by
+        delivery = self.sending[by].pop(which % len(self.sending[by]))
+        self.model.not_delivered(delivery, error, self.names[by])
+        self.ledgers[by].not_delivered(delivery, error=error)
+
+    @precondition(lambda self: self.model.waiting(CHANNELS))
+    @rule(by=process, chosen=st.sets(index, max_size=4), channels=channel_sets)
+    def alerts_are_bundled(self, by, chosen, channels):
+        known = [*self.model.waiting(CHANNELS), *self.seen]
+        alerts = {a.alert_id: a for a in (known[i % len(known)].alert for i in chosen)}
+        place = Place(region="us-east-1")
+        some = list(alerts.values()) or [known[0].alert]
+        digest = make_digest(some, place=place, runbooks_url="https://runbooks", now_s=self.now_s)
+        self.model.bundle(list(alerts), digest, channels)
+        self.ledgers[by].bundle(list(alerts), digest, channels=channels)
+
+    @rule(by=process, kind=st.sampled_from(TickKind), minutes=st.integers(0, 5))
+    def a_tick_is_claimed(self, by, kind, minutes):
+        expected = self.model.claim_tick(kind, 60 * minutes, self.now_s)
+        claimed = self.ledgers[by].claim_tick(kind, 60 * minutes, now_s=self.now_s, lease_s=LEASE_S)
+        assert claimed is expected
+
+    @rule(
+        by=process,
+        kind=st.sampled_from(TickKind),
+        minutes=st.integers(0, 5),
+        fingerprints=st.frozensets(st.integers(0, 2**64 - 1), max_size=3),
+    )
+    def a_tick_is_completed(self, by, kind, minutes, fingerprints):
+        roster = fingerprints if kind is TickKind.SWEEP else None
+        self.model.complete_tick(kind, 60 * minutes, roster)
+        self.ledgers[by].complete_tick(kind, 60 * minutes, roster=roster)
+
+    @rule(by=process)
+    def a_process_ends_and_starts_again(self, by):
+        self.ledgers[by].close()
+        self.ledgers[by] = SqliteLedger.open(self.path)
+        self.names[by], self.births = self.births, self.births + 1
+        self.sending[by] = []
+
+    @invariant()
+    def everything_is_as_in_the_model(self):
+        for ledger in self.ledgers:
+            assert ledger.states() == self.model.states
+            assert ledger.roster() == self.model.roster
+            assert ledger.waiting(channels=CHANNELS) == self.model.waiting(CHANNELS)
+            for volume_id in VOLUMES:
+                assert ledger.entries(volume_id) == self.model.history(volume_id)
+
+
+def chain_of(lists):
+    return [item for items in lists for item in items]
+
+
+TestTwoProcesses = TwoProcesses.TestCase
+TestTwoProcesses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+documents = st.dictionaries(st.text(), json_values, max_size=4)
+inferred = {known.name: ... for known in fields(VolumeState)}
+states = st.builds(VolumeState, **(inferred | {"revision": st.integers(0, 2**63 - 1)}))
+
+
+@given(state=states)
+def test_any_state_comes_back_as_it_was_with_every_field_of_its_own_type(state):
+    """``repr`` tells a level from the text that equals it."""
+    with SqliteLedger.in_memory() as ledger:
+        ledger.commit([Change(volume_id=state.volume_id, expected_revision=None, state=state)], channels=[])
+        assert repr(ledger.states()) == repr({state.volume_id: state})
+
+
+@given(volume=documents, evidence=documents, volume_id=st.none() | st.text(), time_s=st.integers(0, 2**33))
+def test_any_alert_waits_and_is_remembered_as_it_was(volume, evidence, volume_id, time_s):
+    plain = an_alert(volume_id, time_s, AlertKind.POLICY_REJECTED)
+    alert = replace(plain, volume=volume, evidence=evidence)
+    with SqliteLedger.in_memory() as ledger:
+        change = Change(volume_id="policy", expected_revision=None, state=None, alerts=[alert])
+        ledger.commit([change], channels=["mail"])
+        assert [delivery.alert for delivery in ledger.waiting(channels=["mail"])] == [alert]
+        assert [entry.body for entry in ledger.entries("policy")] == [alert.to_document()]
+
+
+@given(fleet=st.frozensets(st.integers(0, 2**64 - 1)), tick_s=st.integers(0, 2**40))
+def test_any_roster_comes_back_as_it_was(fleet, tick_s):
+    with SqliteLedger.in_memory() as ledger:
+        ledger.complete_tick(TickKind.SWEEP, tick_s, roster=fleet)
+        assert ledger.roster() == Roster(tick_s=tick_s, fingerprints=fleet)

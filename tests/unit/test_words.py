@@ -1,0 +1,67 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from burstwatch.core.words import columns, fill, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ci-7", "ci-7"),
+        ("büro 日本 ✓", "büro 日本 ✓"),
+        ("  two\n\tlines\u2028here ", "two lines here"),
+        ("\x1b[31mred\x9b0m", "?[31mred?0m"),
+        ("a\u202eb\u2066c\u200fd", "a?b?c?d"),
+        ("a\u200bb\u00adc\ufeffd", "a?b?c?d"),
+        ("a\u3164b\u2800c", "a?b?c"),
+        ("\ud800", "?"),
+        ("\U000e0041", "?"),
+        ("e" + "\u0301" * 50, "e\u0301\u0301"),
+        ("", ""),
+        (" \n ", ""),
+    ],
+)
+def test_what_cannot_be_seen_is_not_shown(text, shown):
+    assert printable(text, 100) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"), [("abcde", 5, "abcde"), ("abcdef", 5, "abcd…"), ("abc def", 5, "abc…")]
+)
+def test_a_cut_shows(text, limit, shown):
+    assert printable(text, limit) == shown
+
+
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_any_text_is_one_printable_line_within_its_limit(text, limit):
+    shown = printable(text, limit)
+    assert len(shown) <= limit
+    assert shown.isprintable()
+    assert printable(shown, limit) == shown
+
+
+@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("", 0)])
+def test_columns_are_counted_as_a_terminal_does(text, width):
+    assert columns(text) == width
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one two three", ["one two", "three"]),
+        ("a abcdefghij b", ["a", "abcdefg", "hij b"]),
+        ("日本日本 x", ["日本日", "本 x"]),
+        ("exactly", ["exactly"]),
+        ("", [""]),
+    ],
+)
+def test_lines_break_between_words(text, lines):
+    assert fill(text.split(), 7) == lines
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)), st.integers(2, 20))
+def test_filled_lines_fit_and_lose_nothing(words, width):
+    lines = fill(words, width)
+    assert all(columns(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == "".join(words)
