@@ -24,7 +24,7 @@ COLOURS: Final = {
     "exhausted": "bold white on red",
     "unknown": "magenta",
 }
-_BAR: Final = 12
+_BAR: Final = 10
 _LAST_ALERTS: Final = 6
 
 
@@ -53,8 +53,14 @@ def _line_printer(console: Console) -> Callable[[Stage], None]:
 def _board(stage: Stage) -> Group:
     now = datetime.fromtimestamp(stage.now_s, tz=UTC)
     table = Table(title=f"{now:%H:%M} UTC", title_justify="left", box=None, pad_edge=False, expand=False)
-    for heading in ("volume", "GiB", "burst balance", "level", "forecast (UTC)"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading == "GiB" else "left")
+    for heading, width in (
+        ("volume", 11),
+        ("GiB", 5),
+        ("burst balance", 17),
+        ("level", 9),
+        ("dry (UTC)", 27),
+    ):
+        table.add_column(heading, no_wrap=True, width=width, justify="right" if heading == "GiB" else "left")
     for role in stage.roles.values():
         table.add_row(
             role.actor.name, f"{role.actor.size_gib:,}", _bar(role), _level(role), _words(stage, role)
@@ -70,7 +76,7 @@ def _bar(role: Role) -> Text:
     balance = role.moments[-1].balance_pct
     filled = round(balance / 100 * _BAR)
     level = str(role.decision.level) if role.decision else "ok"
-    return Text("█" * filled + "░" * (_BAR - filled) + f" {balance:5.1f} %", style=COLOURS[level])
+    return Text("█" * filled + "░" * (_BAR - filled) + f" {balance:4.0f} %", style=COLOURS[level])
 
 
 def _level(role: Role) -> Text:
@@ -86,14 +92,23 @@ def _words(stage: Stage, role: Role) -> str:
         return str(decision.assessment.unknown_reason).replace("_", " ")
     if not decision.level.is_alerting:
         return ""
-    return forecast_words(describe_forecast(decision.assessment, stage.now_s)) or ""
+    words = forecast_words(describe_forecast(decision.assessment, stage.now_s)) or ""
+    return words.removeprefix("dry at about ").removesuffix(" UTC")
 
 
 def tell_the_end(console: Console, stage: Stage) -> None:
     """What happened: when each volume was announced, and how long before it was dry."""
     table = Table(box=None, pad_edge=False, title="What happened", title_justify="left")
-    for heading in ("volume", "first alert", "dry", "announced before", "lowest", "what it did"):
-        table.add_column(heading, no_wrap=heading != "what it did")
+    columns = (
+        ("volume", 11),
+        ("first alert", 14),
+        ("dry", 5),
+        ("notice", 6),
+        ("lowest", 6),
+        ("what it did", 28),
+    )
+    for heading, width in columns:
+        table.add_column(heading, no_wrap=True, width=width)
     for role in sorted(stage.roles.values(), key=lambda role: role.dry_at_s or float("inf")):
         table.add_row(*_ending(role))
     console.print(table)

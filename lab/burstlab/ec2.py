@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 from burstlab.answers import Answer, AwsError, Call, ec2_answer, form, iso, xml
 from burstlab.fleet import LabFleet, LabInstance
 from burstlab.modification import Modification, Shape
-from burstlab.volume import SimulatedVolume
+from burstlab.simulation import SimulatedVolume
 
 MOST_FILTER_VALUES: Final = 200
 _LEAST_PAGE: Final = 5

@@ -13,7 +13,8 @@ from typing import Final
 from burstlab.clock import LabClock
 from burstlab.load import Load
 from burstlab.modification import Modification
-from burstlab.volume import Attachment, LabVolume, MetricFault, SimulatedVolume, Truth
+from burstlab.simulation import SimulatedVolume
+from burstlab.volume import Attachment, LabVolume, MetricFault, Truth
 from burstwatch.core.errors import BurstwatchError
 
 _AGE_OF_THE_UNDATED: Final = timedelta(days=30)

@@ -115,11 +115,11 @@ class History:
         self._open: _Open | None = None
         self._open_number = 0
         self._recent: deque[Stretch] = deque()
-        self._recent_s = recent_s
+        self.recent_s = recent_s
 
     def add(self, stretch: Stretch) -> None:
         """Record a stretch that begins where the last ended or, after a time without publishing, later."""
-        if self._recent_s:
+        if self.recent_s:
             self._remember(stretch)
         self.close_until(stretch.start_s)
         number = int(stretch.start_s // MINUTE_S)
@@ -154,6 +154,25 @@ class History:
                 found.append(run.between(first, last))
         return found
 
+    def newest(self) -> Run:
+        """The last closed minute."""
+        last = self._runs[-1]
+        return last.between(last.first + last.minutes - 1, last.first + last.minutes)
+
+    def repeat(self, times: int, step: float) -> None:
+        """The last closed minute comes again ``times`` times, credits moved by ``step`` each time."""
+        again = self.newest()
+        self._append(
+            again._replace(
+                first=again.first + 1,
+                minutes=times,
+                least=again.least + step,
+                mean=again.mean + step,
+                most=again.most + step,
+                step=step,
+            )
+        )
+
     def known_at(self, number: int, seen_s: float) -> Run | None:
         """The minute as far as it was known at ``seen_s``: an aggregate that may still change."""
         partial = _Open()
@@ -166,7 +185,7 @@ class History:
 
     def _remember(self, stretch: Stretch) -> None:
         self._recent.append(stretch)
-        while self._recent[0].end_s < stretch.end_s - self._recent_s:
+        while self._recent[0].end_s < stretch.end_s - self.recent_s:
             self._recent.popleft()
 
     def _fill(self, number: int, part: Stretch) -> None:

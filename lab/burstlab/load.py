@@ -14,6 +14,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.volume import BURST_IOPS
 
 NEVER_S: Final = 2**53
+_MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 24 * HOUR_S
 TRACES: Final = Path(__file__).parent / "traces"
@@ -244,6 +245,13 @@ def parse_load(text: str) -> Load:
     scale = _number(parts["scale"] or "1", f"scale of load {text!r}", most=1e6)
     offset_s = _whole_number(parts["offset"] or "0", f"offset of load {text!r} in seconds", most=366 * DAY_S)
     return load if (scale, offset_s) == (1, 0) else Changed(load, scale, offset_s)
+
+
+def repeats_every_minute(load: Load) -> bool:
+    """Whether a load asks the same in every minute, so that like minutes can be worked out together."""
+    while isinstance(load, Changed):
+        load = load.load
+    return isinstance(load, Cycle) and _MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
 
 
 def recordings() -> dict[str, Path]:

@@ -14,6 +14,9 @@ class _Command(NamedTuple):
 
 
 COMMANDS: Final = {
+    "demo": _Command(
+        "six hours of a dozen volumes and the watchdog, in a minute and a half", "burstlab.demo"
+    ),
     "serve": _Command("answer AWS clients for a simulated fleet, until Ctrl-C", "burstlab.serve"),
     "loads": _Command("list what a volume can be asked to do, and why", "burstlab.serve"),
 }

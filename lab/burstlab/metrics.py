@@ -8,7 +8,7 @@ from zlib import crc32
 
 from burstlab.fleet import LabSettings
 from burstlab.history import KEPT_MINUTES, MINUTE_S, Run
-from burstlab.volume import SimulatedVolume
+from burstlab.simulation import SimulatedVolume
 from burstwatch.core.volume import CREDITS_PER_PCT
 
 UNITS: Final = {"BurstBalance": "Percent", "VolumeReadOps": "Count", "VolumeWriteOps": "Count"}

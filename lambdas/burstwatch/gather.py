@@ -106,8 +106,9 @@ class Gathering:
         self.failures.append(f"{subject}: {failure}")
 
     def _report_all(self, unread: Mapping[str, AwsFailure]) -> None:
-        """One line for each distinct failure, however many it struck."""
-        counts = Counter(map(str, unread.values()))
-        self.failures += [
-            f"{failure} ({count} times)" if count > 1 else failure for failure, count in counts.items()
-        ]
+        """One line for each sort of failure, however many it struck."""
+        counts = Counter((failure.action, failure.code) for failure in unread.values())
+        examples = {(failure.action, failure.code): failure for failure in unread.values()}
+        for sort, count in counts.items():
+            others = f" (and {count - 1} more like it)" if count > 1 else ""
+            self.failures.append(f"{examples[sort]}{others}")

@@ -116,6 +116,7 @@ def assess_volumes(shell: Shell, volume_ids: Sequence[str] = (), *, now_s: float
 
 
 def _begin(shell: Shell, *, tick_s: int, now_s: float) -> _Pass:
+    shell.calls.reset()
     gathering = Gathering(
         ec2=shell.ec2,
         cloudwatch=shell.cloudwatch,

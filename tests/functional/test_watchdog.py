@@ -86,7 +86,6 @@ def warm_up(lab):
 def tick(shell, lab, minutes=0):
     lab.clock.advance(60 * minutes)
     now_s = lab.fleet.now_s()
-    shell.calls.reset()
     return run_tick(shell, tick_s=now_s, now_s=now_s)
 
 

@@ -66,8 +66,8 @@ class CloudWatchReader:
     """Reads the samples of one region.
 
     Throttling is for the client to retry, because only botocore sees each answer: build it with
-    ``Config(retries={"mode": "standard", "max_attempts": 5}, max_pool_connections=workers)``, which waits
-    exponentially longer each time, at random up to 20 s. A batch that is still refused then is unread alone.
+    ``Config(retries={"mode": "standard", "total_max_attempts": 5}, max_pool_connections=workers)``. It
+    waits exponentially longer each time, at random up to 20 s; a batch still refused then is unread alone.
     """
 
     def __init__(

@@ -1,6 +1,5 @@
 """Volumes, instances and modifications as EC2 describes them."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +30,8 @@ PAGE_SIZE: Final = 500
 """What DescribeVolumes and DescribeVolumesModifications give at most in one page."""
 
 _FILTER_VALUES: Final = 200
+"""What one filter of EC2 takes at most."""
+
 _IN_PROGRESS: Final = ("modifying", "optimizing")
 _LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
 _Read = TypeVar("_Read")
@@ -193,26 +194,19 @@ class Ec2Reader:
                 yield from answers
 
     def _batch_by_id(self, lookup: _Lookup, batch: Sequence[str]) -> list[Described]:
-        """Two tries by id, the second without those AWS named as bad; then by filter, which ignores bad ids.
+        """One call by id; where a bad id fails it, as many by filter as it takes, which leave bad ids out.
 
-        EC2 names one deleted volume at a time, and a filter takes 200 values: five calls at most for 500 ids.
+        The error is not asked which id is bad: what it names may exist, and whoever is missing is forgotten.
         """
         call = getattr(self._client, lookup.operation)
-        for _ in range(2):
-            try:
-                return list(pages(call, **{lookup.ids_parameter: list(batch)})) if batch else []
-            except ClientError as error:
-                if error.response["Error"]["Code"] not in lookup.bad_id_codes:
-                    raise
-                named = set(re.findall(r"[\w-]+", error.response["Error"].get("Message", "")))
-            if named.isdisjoint(batch):
-                break
-            batch = [each for each in batch if each not in named]
-        answers: list[Described] = []
-        for first in range(0, len(batch), _FILTER_VALUES):
-            values = batch[first : first + _FILTER_VALUES]
-            answers += self._listing(lookup.operation, lookup.action, {lookup.filter_name: values})
-        return answers
+        try:
+            return list(pages(call, **{lookup.ids_parameter: list(batch)}))
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in lookup.bad_id_codes:
+                raise
+        parts = (batch[first : first + _FILTER_VALUES] for first in range(0, len(batch), _FILTER_VALUES))
+        filters = ({lookup.filter_name: part} for part in parts)
+        return [page for each in filters for page in self._listing(lookup.operation, lookup.action, each)]
 
 
 def _each(

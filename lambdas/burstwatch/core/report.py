@@ -83,6 +83,7 @@ class Report:
                 "usd_per_month_now": round(usd_per_month_now(self.decisions), 2),
             },
             "newest_datapoint_age_s": _rounded(self.newest_datapoint_age_s),
+            "missing": list(self.missing),
             "failures": list(self.failures),
             "api_calls": dict(self.api_calls),
         }
@@ -100,7 +101,7 @@ def _urgency(decision: Decision) -> tuple[Any, ...]:
     time_to_empty = forecast.time_to_empty_s if forecast else None
     soonest = forecast.soonest_empty_s if forecast else None
     return (
-        -decision.level.rank if assessment.unknown_reason is None else (-2 if assessment.is_fault else 1),
+        -decision.level.rank if assessment.unknown_reason is None else (-2.5 if assessment.is_fault else 1),
         far if time_to_empty is None else time_to_empty,
         far if soonest is None else soonest,
         far if assessment.balance_pct is None else assessment.balance_pct,

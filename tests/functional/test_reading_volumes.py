@@ -1,0 +1,450 @@
+from datetime import UTC, datetime
+from math import ceil
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, ParamValidationError
+from botocore.stub import Stubber
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from burstwatch.adapters.ec2 import Ec2Reader, Modification, Provision
+from burstwatch.adapters.errors import AwsError, FailureKind
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+ALL_GP2 = {"volume-type": ["gp2"]}
+
+
+def described(volume_id="vol-1", **changes):
+    """A volume as DescribeVolumes tells; a change to None leaves the field out."""
+    facts = {
+        "VolumeId": volume_id,
+        "VolumeType": "gp2",
+        "Size": 100,
+        "Iops": 300,
+        "CreateTime": NEW_YEAR,
+        "State": "in-use",
+        "Attachments": [attachment()],
+        "Tags": [{"Key": "Name", "Value": "ci-7"}],
+    }
+    return {key: value for key, value in (facts | changes).items() if value is not None}
+
+
+def attachment(instance_id="i-1", **changes):
+    facts = {"InstanceId": instance_id, "Device": "/dev/sdf", "State": "attached", "AttachTime": NEW_YEAR}
+    return {key: value for key, value in (facts | changes).items() if value is not None}
+
+
+def refusal(code, message, operation="DescribeVolumes"):
+    return ClientError({"Error": {"Code": code, "Message": message}}, operation)
+
+
+class FakeEc2:
+    """Volumes and instances by id; a lookup that names one it does not have fails as ``refuse`` says."""
+
+    def __init__(self, volumes=(), *, instances=None, refuse=None, page_size=500):
+        self.by_id = {volume["VolumeId"]: volume for volume in volumes}
+        self.instances = instances or {}
+        self.refuse = refuse or one_named
+        self.page_size = page_size
+        self.requests = []
+
+    def describe_volumes(self, **request):
+        found = self._found(self.by_id, request, "VolumeIds", "volume-id")
+        return self._page(found, request, "Volumes")
+
+    def describe_instances(self, **request):
+        found = self._found(self.instances, request, "InstanceIds", "instance-id")
+        entries = [{"InstanceId": each, "State": {"Name": self.instances[each]}} for each in found]
+        return self._page([{"Instances": entries}], request, "Reservations")
+
+    def _found(self, things, request, ids_parameter, filter_name):
+        self.requests.append(request)
+        if ids_parameter in request:
+            ids = request[ids_parameter]
+            assert ids, "an empty list of ids asks for everything"
+            assert len(ids) <= 500
+            assert "MaxResults" not in request
+            if absent := [each for each in ids if each not in things]:
+                raise self.refuse(absent)
+            return (
+                list(things.values()) if things is self.by_id and not ids else [_pick(things, i) for i in ids]
+            )
+        wanted = {each["Name"]: each["Values"] for each in request.get("Filters", ())}.get(filter_name)
+        assert wanted is None or len(wanted) <= 200
+        ids = things if wanted is None else [each for each in wanted if each in things]
+        return [_pick(things, each) for each in ids]
+
+    def _page(self, found, request, key):
+        first = int(request.get("NextToken", 0))
+        token = {"NextToken": str(first + self.page_size)} if first + self.page_size < len(found) else {}
+        return {key: found[first : first + self.page_size], **token}
+
+
+def _pick(things, each):
+    return things[each] if isinstance(things[each], dict) else each
+
+
+def one_named(absent):
+    return refusal("InvalidVolume.NotFound", f"The volume '{absent[0]}' does not exist.")
+
+
+def all_named(absent):
+    return refusal("InvalidVolume.NotFound", f"The volumes '{', '.join(absent)}' do not exist")
+
+
+def no_instance(absent):
+    return refusal("InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(absent)}' do not exist")
+
+
+def none_named(absent):
+    return refusal("InvalidParameterValue", "One of the ids is not valid")
+
+
+def too_many_named(_):
+    """As moto does: it names what was asked for."""
+    return refusal(
+        "InvalidVolume.NotFound", f"The volumes {[f'vol-{nth}' for nth in range(600)]} do not exist"
+    )
+
+
+class Faults(dict):
+    """Collects what was reported."""
+
+    def __call__(self, volume_id, failure):
+        self[volume_id] = failure
+
+
+@pytest.fixture
+def faults():
+    return Faults()
+
+
+def only(volume, faults):
+    """The one volume read from one description."""
+    [read] = Ec2Reader(FakeEc2([volume])).volumes({}, report=faults)
+    assert not faults
+    return read
+
+
+@pytest.fixture(scope="module")
+def client():
+    return boto3.client(
+        "ec2", region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing"
+    )
+
+
+def test_the_listing_asks_for_pages_of_500_filtered_by_ec2_with_managed_volumes(client, faults):
+    asked = {
+        "MaxResults": 500,
+        "Filters": [{"Name": "volume-type", "Values": ["gp2"]}],
+        "IncludeManagedResources": True,
+    }
+    with Stubber(client) as stub:
+        stub.add_response("describe_volumes", {"Volumes": [described("vol-1")], "NextToken": "t"}, asked)
+        stub.add_response("describe_volumes", {"Volumes": [described("vol-2")]}, asked | {"NextToken": "t"})
+        volumes = list(Ec2Reader(client).volumes(ALL_GP2, report=faults))
+        stub.assert_no_pending_responses()
+    assert [volume.volume_id for volume in volumes] == ["vol-1", "vol-2"]
+
+
+def test_pages_are_fetched_as_they_are_needed(faults):
+    ec2 = FakeEc2([described(f"vol-{nth}") for nth in range(1200)])
+    volumes = Ec2Reader(ec2).volumes({}, report=faults)
+    next(volumes)
+    assert len(ec2.requests) == 1
+    assert len(list(volumes)) == 1199
+    assert len(ec2.requests) == 3  # 1200 / 500, rounded up
+
+
+def test_an_ordinary_volume_is_read_whole(faults):
+    volume = only(described(Throughput=250, VolumeType="gp3", Size=50), faults)
+    assert (volume.volume_id, volume.volume_type, volume.size_gib) == ("vol-1", "gp3", 50)
+    assert (volume.created_at, volume.attached_at) == (NEW_YEAR, NEW_YEAR)
+    assert (volume.attached, volume.instance_id, volume.device) == (True, "i-1", "/dev/sdf")
+    assert (volume.multi_attached, volume.managed_by) == (False, None)
+    assert (volume.provisioned_iops, volume.throughput_mib_s) == (300, 250)
+    assert volume.tags == {"Name": "ci-7"}
+
+
+@pytest.mark.parametrize("state", ["attaching", "attached", "detaching", "busy"])
+def test_an_attachment_that_is_not_over_counts(state, faults):
+    volume = only(described(Attachments=[attachment(State=state)]), faults)
+    assert (volume.attached, volume.instance_id) == (True, "i-1")
+
+
+@pytest.mark.parametrize("attachments", [None, [], [attachment(State="detached")]])
+def test_a_volume_without_a_live_attachment_is_detached(attachments, faults):
+    volume = only(described(Attachments=attachments), faults)
+    assert (volume.attached, volume.instance_id, volume.attached_at) == (False, None, None)
+
+
+def test_an_attachment_of_an_aws_service_has_no_instance_but_is_one(faults):
+    service = attachment(
+        instance_id=None,
+        Device=None,
+        InstanceOwningService="ecs.amazonaws.com",
+        AssociatedResource="arn:aws:ecs:x",
+    )
+    volume = only(described(Attachments=[service]), faults)
+    assert (volume.attached, volume.instance_id, volume.device) == (True, None, None)
+    assert volume.managed_by == "ecs.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("operator", "managed_by"),
+    [
+        ({"Managed": True, "Principal": "eks.amazonaws.com"}, "eks.amazonaws.com"),
+        ({"Managed": True, "Principal": "eks.amazonaws.com", "HiddenByDefault": True}, "eks.amazonaws.com"),
+        ({"Managed": True}, "an AWS service"),
+        ({"Managed": False}, None),
+    ],
+)
+def test_a_managed_volume_says_by_whom(operator, managed_by, faults):
+    assert only(described(Operator=operator), faults).managed_by == managed_by
+
+
+def test_of_several_attachments_the_first_complete_one_is_the_instance(faults):
+    several = [attachment("i-1", State="attaching"), attachment("i-2"), attachment("i-3")]
+    volume = only(described(VolumeType="io1", Attachments=several), faults)
+    assert (volume.multi_attached, volume.instance_id) == (True, "i-2")
+
+
+def test_a_volume_that_may_be_attached_to_several_instances_is_multi_attached(faults):
+    assert only(described(VolumeType="io2", MultiAttachEnabled=True), faults).multi_attached
+
+
+def test_what_aws_leaves_out_is_absent(faults):
+    volume = only(described(Iops=None, Tags=None), faults)
+    assert (volume.provisioned_iops, volume.throughput_mib_s, volume.tags) == (None, None, {})
+
+
+def test_a_volume_without_creation_time_counts_as_old(faults):
+    assert only(described(CreateTime=None), faults).created_at.year == 1970
+
+
+def test_one_unreadable_volume_is_reported_and_hides_no_other(faults):
+    bad = [described("vol-2", Size=None), described("vol-3", Size=0), described("vol-4", VolumeType=None)]
+    ec2 = FakeEc2([described("vol-1"), *bad, described("vol-5")])
+    volumes = Ec2Reader(ec2).volumes({}, report=faults)
+    assert [volume.volume_id for volume in volumes] == ["vol-1", "vol-5"]
+    assert {volume_id: failure.message for volume_id, failure in faults.items()} == {
+        "vol-2": "AWS's answer has no 'Size'",
+        "vol-3": "vol-3: size_gib is 0, it must be at least 1",
+        "vol-4": "AWS's answer has no 'VolumeType'",
+    }
+
+
+@pytest.mark.parametrize(
+    "rejection",
+    [
+        ParamValidationError(report='Unknown parameter in input: "IncludeManagedResources", must be one of'),
+        refusal("UnknownParameter", "The parameter IncludeManagedResources is not recognized"),
+    ],
+)
+def test_an_sdk_or_endpoint_that_knows_no_managed_resources_is_asked_without(rejection, faults):
+    class Older(FakeEc2):
+        def describe_volumes(self, **request):
+            if "IncludeManagedResources" in request:
+                self.requests.append(request)
+                raise rejection
+            return super().describe_volumes(**request)
+
+    ec2 = Older([described("vol-1"), described("vol-2")], page_size=1)
+    reader = Ec2Reader(ec2)
+    assert len(list(reader.volumes({}, report=faults))) == 2
+    assert len(list(reader.volumes({}, report=faults))) == 2
+    # One rejection in all, then two pages twice.
+    assert ["IncludeManagedResources" in request for request in ec2.requests] == [True, *[False] * 4]
+
+
+def test_a_page_that_fails_makes_the_listing_fail_after_what_was_read(faults):
+    class Breaking(FakeEc2):
+        def describe_volumes(self, **request):
+            if "NextToken" in request:
+                raise refusal("RequestLimitExceeded", "Request limit exceeded.")
+            return super().describe_volumes(**request)
+
+    volumes = Ec2Reader(Breaking([described("vol-1"), described("vol-2")], page_size=1)).volumes(
+        {}, report=faults
+    )
+    assert next(volumes).volume_id == "vol-1"
+    with pytest.raises(AwsError, match="ec2:DescribeVolumes failed") as raised:
+        next(volumes)
+    assert raised.value.failure.kind is FailureKind.RETRYABLE
+
+
+def test_volumes_are_looked_up_by_id_in_batches_of_500():
+    ec2 = FakeEc2([described(f"vol-{nth}") for nth in range(1001)])
+    read = Ec2Reader(ec2).volumes_by_id(f"vol-{nth}" for nth in range(1001))
+    assert (len(read.volumes), read.missing, read.unread) == (1001, [], {})
+    assert [len(request["VolumeIds"]) for request in ec2.requests] == [500, 500, 1]
+
+
+def test_no_ids_are_no_call():
+    ec2 = FakeEc2([described()])
+    reader = Ec2Reader(ec2)
+    assert not reader.volumes_by_id([]).volumes
+    assert not reader.instance_states([]).states
+    assert ec2.requests == []
+
+
+def test_an_id_given_twice_is_asked_for_once():
+    ec2 = FakeEc2([described("vol-1")])
+    assert len(Ec2Reader(ec2).volumes_by_id(["vol-1", "vol-1"]).volumes) == 1
+    assert ec2.requests == [{"VolumeIds": ["vol-1"]}]
+
+
+@pytest.mark.parametrize("refuse", [one_named, all_named, none_named, too_many_named])
+@pytest.mark.parametrize(
+    ("asked", "absent", "calls"),
+    [
+        (500, 0, 1),
+        (500, 1, 4),  # one by id, then by filter, 200 at a time
+        (500, 250, 4),
+        (500, 500, 4),
+        (200, 1, 2),
+        (1, 1, 2),
+        (501, 1, 5),  # the second batch is not affected
+    ],
+)
+def test_deleted_volumes_cost_few_calls_whatever_the_error_names(refuse, asked, absent, calls):
+    ids = [f"vol-{nth}" for nth in range(asked)]
+    ec2 = FakeEc2([described(each) for each in ids[absent:]], refuse=refuse)
+    read = Ec2Reader(ec2).volumes_by_id(ids)
+    assert read.missing == ids[:absent]
+    assert [volume.volume_id for volume in read.volumes] == ids[absent:]
+    assert not read.unread
+    assert len(ec2.requests) == calls
+
+
+@pytest.mark.parametrize(
+    "code", ["InvalidVolume.NotFound", "InvalidVolumeID.Malformed", "InvalidParameterValue"]
+)
+def test_a_malformed_id_is_missing_and_hides_no_other(code):
+    ec2 = FakeEc2([described("vol-1")], refuse=lambda ids: refusal(code, f'Invalid id: "{ids[0]}"'))
+    read = Ec2Reader(ec2).volumes_by_id(["vol-1", "vol-nonsense", "büchse voll"])
+    assert [volume.volume_id for volume in read.volumes] == ["vol-1"]
+    assert read.missing == ["vol-nonsense", "büchse voll"]
+
+
+@given(
+    fleet=st.sets(st.integers(0, 40)),
+    wanted=st.lists(st.integers(0, 60), max_size=60),
+    refuse=st.sampled_from([one_named, none_named]),
+)
+@example(fleet=set(), wanted=list(range(60)), refuse=one_named)
+@settings(deadline=None)
+def test_every_id_is_found_or_missing_in_four_calls_for_each_500(fleet, wanted, refuse):
+    ec2 = FakeEc2([described(f"vol-{nth}") for nth in fleet], refuse=refuse)
+    ids = [f"vol-{nth}" for nth in wanted]
+    read = Ec2Reader(ec2).volumes_by_id(ids)
+    assert {volume.volume_id for volume in read.volumes} == {f"vol-{nth}" for nth in set(wanted) & fleet}
+    assert set(read.missing) == {f"vol-{nth}" for nth in set(wanted) - fleet}
+    assert len(ec2.requests) <= 4 * ceil(len(ids) / 500)
+
+
+def test_a_batch_that_fails_for_another_reason_is_unread_alone():
+    class Throttling(FakeEc2):
+        def describe_volumes(self, **request):
+            if "vol-0" in request["VolumeIds"]:
+                raise refusal("RequestLimitExceeded", "Request limit exceeded.")
+            return super().describe_volumes(**request)
+
+    ids = [f"vol-{nth}" for nth in range(501)]
+    read = Ec2Reader(Throttling([described(each) for each in ids])).volumes_by_id(ids)
+    assert [volume.volume_id for volume in read.volumes] == ["vol-500"]
+    assert read.missing == []
+    assert list(read.unread) == ids[:500]
+    assert read.unread["vol-7"].kind is FailureKind.RETRYABLE
+
+
+def test_a_volume_looked_up_but_unreadable_is_unread_not_missing():
+    read = Ec2Reader(FakeEc2([described("vol-1", Size=None)])).volumes_by_id(["vol-1"])
+    assert (read.volumes, read.missing, list(read.unread)) == ([], [], ["vol-1"])
+
+
+def test_instances_have_their_state_and_one_that_is_gone_is_terminated():
+    ec2 = FakeEc2(instances={"i-1": "running", "i-2": "stopped"}, refuse=no_instance)
+    read = Ec2Reader(ec2).instance_states(["i-1", "i-2", "i-3"])
+    assert read.states == {"i-1": "running", "i-2": "stopped", "i-3": "terminated"}
+    assert len(ec2.requests) == 2
+
+
+def test_instances_that_could_not_be_asked_for_are_unread_not_terminated():
+    def refuse(_):
+        return refusal("UnauthorizedOperation", "You are not authorized to perform this operation.")
+
+    read = Ec2Reader(FakeEc2(refuse=refuse)).instance_states(["i-1"])
+    assert read.states == {}
+    assert str(read.unread["i-1"]).startswith("ec2:DescribeInstances failed (UnauthorizedOperation)")
+
+
+def test_lookups_are_requests_that_ec2_knows(client):
+    with Stubber(client) as stub:
+        stub.add_client_error(
+            "describe_instances", "InvalidParameterValue", expected_params={"InstanceIds": ["i-1"]}
+        )
+        stub.add_response(
+            "describe_instances",
+            {"Reservations": [{"Instances": [{"InstanceId": "i-1", "State": {"Name": "stopping"}}]}]},
+            {
+                "Filters": [{"Name": "instance-id", "Values": ["i-1"]}],
+                "MaxResults": 500,
+                "IncludeManagedResources": True,
+            },
+        )
+        assert Ec2Reader(client).instance_states(["i-1"]).states == {"i-1": "stopping"}
+
+
+MODIFICATION = {
+    "VolumeId": "vol-1",
+    "ModificationState": "optimizing",
+    "OriginalVolumeType": "gp2",
+    "OriginalSize": 100,
+    "OriginalIops": 300,
+    "TargetVolumeType": "gp3",
+    "TargetSize": 120,
+    "TargetIops": 3000,
+    "TargetThroughput": 125,
+    "Progress": 42,
+    "StartTime": NEW_YEAR,
+}
+
+
+def test_modifications_in_progress_are_asked_for_by_state_never_by_volume(client, faults):
+    asked = {
+        "Filters": [{"Name": "modification-state", "Values": ["modifying", "optimizing"]}],
+        "MaxResults": 500,
+        "IncludeManagedResources": True,
+    }
+    with Stubber(client) as stub:
+        stub.add_response(
+            "describe_volumes_modifications",
+            {"VolumesModifications": [MODIFICATION], "NextToken": "t"},
+            asked,
+        )
+        stub.add_response(
+            "describe_volumes_modifications", {"VolumesModifications": []}, asked | {"NextToken": "t"}
+        )
+        [modification] = Ec2Reader(client).modifications_in_progress(report=faults)
+        stub.assert_no_pending_responses()
+    assert modification == Modification(
+        volume_id="vol-1",
+        state="optimizing",
+        original=Provision(volume_type="gp2", size_gib=100, iops=300),
+        target=Provision(volume_type="gp3", size_gib=120, iops=3000, throughput_mib_s=125),
+        progress_pct=42,
+        started_at=NEW_YEAR,
+    )
+
+
+def test_an_unreadable_modification_is_reported_and_hides_no_other(faults):
+    class Modifying:
+        def describe_volumes_modifications(self, **_):
+            bad = {"VolumeId": "vol-2", "ModificationState": "modifying"}
+            return {"VolumesModifications": [bad, MODIFICATION]}
+
+    [modification] = Ec2Reader(Modifying()).modifications_in_progress(report=faults)
+    assert modification.volume_id == "vol-1"
+    assert faults["vol-2"].message == "AWS's answer has no 'OriginalVolumeType'"
