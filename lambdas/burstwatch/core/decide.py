@@ -80,6 +80,9 @@ def decide(
     now_s = int(look.now_s)
     before = state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
     level = judge(assessment, before.level, policy)
+    interval_s = _focus_interval(assessment, level, policy=policy)
+    if state is None and level is Level.OK and interval_s is None:
+        return _stay_calm(assessment, wishes, policy)
     after = _after(before, assessment, level, revision=max(before.revision + 1, now_s), now_s=now_s)
     judged = _Judged(assessment=assessment, level=level, after=after)
     kind, reason = _alert_due(before, judged, policy=policy, now_s=now_s)
@@ -89,7 +92,6 @@ def decide(
     if kind is not None:
         alerts = (_make_alert(kind, before, judged, wishes, policy=policy, look=look),)
         after = _alerted(after, kind, now_s)
-    interval_s = _focus_interval(after, assessment, level, policy=policy)
     after = replace(after, next_look_at_s=None if interval_s is None else look.tick_s + interval_s)
     return Decision(
         assessment=assessment,
@@ -100,6 +102,20 @@ def decide(
         reason=reason,
         look_interval_s=interval_s or _sweep_interval(assessment, policy),
         change=_change(state, after, alerts, level, before.level),
+    )
+
+
+def _stay_calm(assessment: Assessment, wishes: Wishes, policy: Policy) -> Decision:
+    """The decision about almost every volume at almost every look: nothing."""
+    return Decision(
+        assessment=assessment,
+        wishes=wishes,
+        level=Level.OK,
+        previous_level=Level.OK,
+        action=Action.NONE,
+        reason=str(Level.OK),
+        look_interval_s=_sweep_interval(assessment, policy),
+        change=None,
     )
 
 
@@ -247,9 +263,7 @@ def _make_alert(
     )
 
 
-def _focus_interval(
-    after: VolumeState, assessment: Assessment, level: Level, *, policy: Policy
-) -> int | None:
+def _focus_interval(assessment: Assessment, level: Level, *, policy: Policy) -> int | None:
     """Seconds to the next close look; None when the volume is calm and the sweep looks after it."""
     cadence = policy.cadence
     at_most_s = int(cadence.focus_at_most.total_seconds())
@@ -258,7 +272,7 @@ def _focus_interval(
         return 60 if watched else None
     assert assessment.credits_left is not None
     assert assessment.age_s is not None
-    is_settling = after.arrived_at_s is not None or after.modified_at_s is not None
+    is_settling = assessment.arrived_at_s is not None or assessment.modified_at_s is not None
     late_s = max(0.0, assessment.age_s - cadence.metric_lag.total_seconds())
     if level is Level.OK and not is_settling and late_s <= 0:
         return None

@@ -35,7 +35,10 @@ class Mode(StrEnum):
 
     @property
     def rank(self) -> int:
-        return list(Mode).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {mode: rank for rank, mode in enumerate(Mode)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,32 @@
+"""What watching 1,000 idle gp2 volumes costs in CloudWatch reads, in a 30-day month.
+
+.venv/bin/python lab/bench/cost.py
+"""
+
+from burstwatch.core.cadence import sweep_interval_s
+from burstwatch.core.cost import usd_per_month, usd_per_month_idle
+from burstwatch.core.policy import CadencePolicy
+from burstwatch.core.volume import baseline_iops
+
+VOLUMES = 1_000
+MIX_GIB = (8, 30, 100, 334, 500, 900)
+ALARM_USD_PER_MONTH = 0.10
+FREE_ALARMS = 10
+
+
+def main() -> None:
+    """Print our price by size, then what the alternatives cost."""
+    cadence = CadencePolicy()
+    for size_gib in MIX_GIB:
+        interval_s = sweep_interval_s(baseline_iops(size_gib), cadence)
+        price = VOLUMES * usd_per_month(interval_s)
+        print(f"all {size_gib:>3} GiB, every {interval_s // 60:>2} min: {price:8.2f}")
+    intervals = [sweep_interval_s(baseline_iops(size_gib), cadence) for size_gib in MIX_GIB]
+    print(f"an even mix of these:     {usd_per_month_idle(intervals) * VOLUMES / len(MIX_GIB):8.2f}")
+    print(f"polling every 5 minutes:  {VOLUMES * usd_per_month(300):8.2f}")
+    print(f"polling every minute:     {VOLUMES * usd_per_month(60):8.2f}")
+    print(f"an alarm for each volume: {(VOLUMES - FREE_ALARMS) * ALARM_USD_PER_MONTH:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What one look at a fleet costs: calls, wall time, processor time, memory, dollars.
+
+    .venv/bin/python lab/bench/look.py 100 1000 10000
+
+The lab plays AWS in a process of its own and answers each call after 30 ms; the look runs in another, so
+that only the watchdog is measured.
+"""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from math import ceil
+
+LATENCY_MS = 30
+
+
+@contextmanager
+def serving(volumes: int):
+    """A lab with so many volumes, and the environment that makes AWS clients talk to it."""
+    command = [
+        sys.executable,
+        "-m",
+        "burstlab",
+        "serve",
+        "--port=0",
+        f"--volumes={volumes}",
+        "--past-hours=2",
+    ]
+    lab = subprocess.Popen(
+        [*command, f"--latency-ms={LATENCY_MS}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        environment = dict(os.environ)
+        for line in lab.stdout:
+            if found := re.match(r"export (\w+)=(\S+)", line):
+                environment[found[1]] = found[2]
+            if "BURSTWATCH_CLOCK" in environment:
+                break
+        yield environment
+    finally:
+        lab.terminate()
+        lab.wait()
+        lab.stdout.close()
+
+
+def look() -> None:
+    """One look at everything, twice: the first makes the lab simulate its past, the second is measured."""
+    from burstwatch.adapters.ledger_sqlite import SqliteLedger
+    from burstwatch.bootstrap import build_shell, open_session
+    from burstwatch.core.policy import Policy
+    from burstwatch.settings import Clock
+    from burstwatch.watchdog import assess_volumes
+
+    with SqliteLedger.in_memory() as ledger:
+        shell = build_shell(open_session(None, None), policy=Policy(), ledger=ledger, clock=Clock.ENDPOINT)
+        assess_volumes(shell, now_s=shell.clock())
+        began, spent = time.perf_counter(), time.process_time()
+        report = assess_volumes(shell, now_s=shell.clock())
+        found = {
+            "wall_s": time.perf_counter() - began,
+            "cpu_s": time.process_time() - spent,
+            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "volumes": len(report.decisions),
+            "polled": sum(d.look_interval_s is not None for d in report.decisions),
+            "unread": len(report.unread),
+            "metrics": report.metrics_requested,
+            "calls": report.api_calls,
+            "idle": report.usd_per_month_idle,
+        }
+    print(json.dumps(found))
+
+
+def main(sizes: list[int]) -> None:
+    """Print a line per fleet size."""
+    print(f"{'volumes':>8} {'calls':>6} {'floor':>6} {'wall':>8} {'cpu':>8} {'peak':>9} {'idle $/month':>13}")
+    for size in sizes:
+        with serving(size) as environment:
+            command = [sys.executable, __file__, "--look"]
+            found = json.loads(
+                subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+            )
+        floor = ceil(size / 500) + ceil(found["metrics"] / 500)
+        calls = sum(found["calls"].values())
+        print(
+            f"{found['volumes']:>8,} {calls:>6} {floor:>6} {found['wall_s']:>6.2f} s {found['cpu_s']:>6.2f} s"
+            f" {found['peak_mib']:>5.0f} MiB {found['idle']:>13.2f}   {found['calls']}"
+        )
+
+
+if __name__ == "__main__":
+    look() if sys.argv[1:] == ["--look"] else main(
+        [int(text) for text in sys.argv[1:]] or [100, 1000, 10_000]
+    )

@@ -1,0 +1,3 @@
+from burstlab.main import main
+
+main()
