@@ -14,8 +14,14 @@ from burstwatch.core.volume import Volume
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
-def at(clock: str) -> float:
-    """Seconds since the epoch of a time on the day of the tests."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write the transcripts of tests/scenarios anew")
+
+
+def at(clock: str | float) -> float:
+    """Seconds since the epoch of a time on the day of the tests; seconds are taken as they are."""
+    if not isinstance(clock, str):
+        return clock
     hour, minute, *second = (int(part) for part in clock.split(":"))
     return NOON.replace(hour=hour, minute=minute, second=second[0] if second else 0).timestamp()
 
@@ -44,7 +50,7 @@ def an_assessment(
     balance: Series | None,
     *,
     volume: Volume | None = None,
-    now: str = "12:00",
+    now: str | float = "12:00",
     policy: Policy | None = None,
     **evidence,
 ) -> Assessment:
@@ -64,7 +70,7 @@ def draining_to(
     return balances(*falling, newest_starts_at=newest_starts_at)
 
 
-def a_look(now: str = "12:00", *, region: str = "us-east-1") -> Look:
+def a_look(now: str | float = "12:00", *, region: str = "us-east-1") -> Look:
     return Look(now_s=at(now), tick_s=int(at(now)), place=Place(region=region, account="111122223333"))
 
 
@@ -72,7 +78,7 @@ def a_decision(
     assessment: Assessment,
     state: VolumeState | None = None,
     *,
-    now: str = "12:00",
+    now: str | float = "12:00",
     mode: Mode = Mode.PROPOSE,
     policy: Policy | None = None,
 ) -> Decision:
@@ -88,7 +94,7 @@ class Memory:
         self.state: VolumeState | None = None
         self.alerts: list[Alert] = []
 
-    def look(self, now: str, balance: Series | None, **evidence) -> Decision:
+    def look(self, now: str | float, balance: Series | None, **evidence) -> Decision:
         """Look at the volume and keep what is to be kept."""
         assessment = an_assessment(balance, now=now, policy=self.policy, **evidence)
         decision = a_decision(assessment, self.state, now=now, mode=self.mode, policy=self.policy)

@@ -51,9 +51,7 @@ class Settings:
             faults.append(f"{CLOCK}={clock!r} is no clock; write wall or endpoint")
         topic_arn = environ.get(TOPIC_ARN) or None
         if topic_arn is not None and not (topic_arn.startswith("arn:") and topic_arn.count(":") >= 5):  # noqa: PLR2004
-            faults.append(
-                f"{topic_arn!r} is no topic; write arn:aws:sns:… after --topic-arn, or in {TOPIC_ARN}"
-            )
+            faults.append(f"{topic_arn!r} is no topic: write its ARN after --topic-arn or in {TOPIC_ARN}")
         if faults:
             raise SettingsError("; ".join(faults))
         return cls(

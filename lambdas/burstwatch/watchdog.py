@@ -208,7 +208,7 @@ def _assess(this: _Pass, chunk: Sequence[DueVolume]) -> list[tuple[DueVolume, As
     }
     volumes = {one.volume.volume_id: one.volume for one in chunk}
     found = {volume_id: _facts(this, volumes[volume_id], given) for volume_id, given in evidence.items()}
-    gaps = [volumes[i] for i, a in found.items() if a.unknown_reason is UnknownReason.TELEMETRY_GAP]
+    gaps = [volumes[volume_id] for volume_id, a in found.items() if _is_silent(this, a)]
     for volume_id, state in gathering.instance_states(gaps).items():
         evidence[volume_id] = replace(evidence[volume_id], instance_state=state)
         found[volume_id] = _facts(this, volumes[volume_id], evidence[volume_id])
@@ -244,6 +244,13 @@ def _if_after(at_s: int | None, since_s: float) -> int | None:
 
 def _facts(this: _Pass, volume: Volume, evidence: Evidence) -> Assessment:
     return assess(volume, evidence, now_s=this.look.now_s, telemetry=this.shell.policy.telemetry)
+
+
+def _is_silent(this: _Pass, assessment: Assessment) -> bool:
+    """Whether CloudWatch says less than it should: a fault, unless the instance is stopped."""
+    lag_s = this.shell.policy.cadence.metric_lag.total_seconds()
+    is_late = assessment.age_s is not None and assessment.age_s > lag_s
+    return is_late or assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
 
 
 def _is_alerting(this: _Pass, assessment: Assessment) -> bool:

@@ -23,7 +23,7 @@ def sent(alert, stream=None, environ=None):
 
 def test_the_first_line_begins_with_the_word_for_the_level():
     assert sent(an_alert()).startswith("critical: ")
-    assert sent(an_alert(kind="BurstBalanceRecovered", level="ok")).startswith("ok: ")
+    assert sent(an_alert(kind="BurstBalanceRecovered", level="ok")).startswith("recovered: ")
     assert sent(a_digest()).startswith("critical: ")
     assert sent(a_policy_rejection("x")).startswith("warning: ")
 

@@ -1,6 +1,8 @@
+import itertools
 from datetime import timedelta
 
 import pytest
+
 from burstwatch.core.cadence import focus_interval_s, is_swept, sweep_interval_s, sweep_ticks
 from burstwatch.core.policy import CadencePolicy
 from burstwatch.core.volume import CREDITS_PER_PCT, baseline_iops
@@ -8,7 +10,7 @@ from burstwatch.core.volume import CREDITS_PER_PCT, baseline_iops
 CADENCE = CadencePolicy()
 
 
-# 100 GiB at 95 %: 5,130,000 / 2,700 = 1,900 s; less 300 + 60 + 480 = 840 s leaves 1,060 s: three ticks of 300 s.
+# 100 GiB at 95 %: 5,130,000 / 2,700 = 1,900 s; less 300 + 60 + 480 = 840 s leaves 1,060 s: three ticks.
 @pytest.mark.parametrize(
     ("size_gib", "minutes"),
     [(1, 15), (8, 15), (33, 15), (100, 15), (334, 25), (500, 40), (900, 60), (999, 60)],
@@ -34,7 +36,7 @@ def test_every_volume_is_swept_exactly_once_in_its_interval(ticks):
             tick for tick in range(5_900_000, 5_900_000 + 3 * ticks) if is_swept(volume_id, ticks, tick, tick)
         ]
         assert len(due) == 3
-        assert {later - earlier for earlier, later in zip(due, due[1:], strict=False)} == {ticks}
+        assert {later - earlier for earlier, later in itertools.pairwise(due)} == {ticks}
 
 
 def test_volumes_are_spread_evenly_over_the_ticks():

@@ -10,7 +10,7 @@ def falling(start: float, step: float, count: int) -> list[float]:
 
 
 def test_a_steady_drain_is_dry_when_its_credits_are_spent():
-    # 100 GiB: 31.5 % = 1,701,000 credits. 7/3 % a minute = 126,000 / 60 = 2,100 credits/s: 810 s, less 95 s of age.
+    # 100 GiB: 31.5 % = 1,701,000 credits. 7/3 % a minute = 126,000 / 60 = 2,100 credits/s: 810 s, less 95 s.
     # Bound: 1,701,000 / 2,700 = 630 s, less 95 s.
     series = balances(*falling(31.5 + 20 * 7 / 3, 7 / 3, 21))
     seen = forecast(series, baseline=300, age_s=95)
@@ -29,8 +29,8 @@ def test_the_estimate_is_never_earlier_than_the_bound():
 
 
 def test_one_noisy_minute_does_not_alarm():
-    # 60 %, calm but for the last minute at full burst (3 %). Over five minutes: 3 % / 5 min, 95 min to empty: five
-    # minutes are believed for fifteen, so nothing is announced within the hour.
+    # 60 %, calm but for the last minute at full burst (3 %). Over five minutes: 3 % / 5 min, 95 min to empty:
+    # five minutes are believed for fifteen, so nothing is announced within the hour.
     quiet_then_noisy = balances(*[60.0] * 60, 57.0)
     seen = forecast(quiet_then_noisy, baseline=300, age_s=0)
     assert seen.draining
@@ -48,8 +48,8 @@ def test_one_quiet_minute_does_not_lull():
 
 @pytest.mark.parametrize(
     ("minutes", "announced"),
-    # Full burst on 100 GiB from 100 %: 3 % a minute, empty after 33 min. The first horizon to reach three times as
-    # far as it says is ten minutes' worth: after 10 min, 70 / 3 = 23 min.
+    # Full burst on 100 GiB from 100 %: 3 % a minute, empty after 33 min. The first horizon to reach thrice
+    # as far is ten minutes' worth: after 10 min, 70 / 3 = 23 min.
     [(5, None), (7, None), (10, 70 / 3), (15, 55 / 3), (20, 40 / 3)],
 )
 def test_a_drain_is_believed_for_three_times_as_long_as_it_lasted(minutes, announced):
@@ -108,8 +108,8 @@ def test_horizons_reach_over_a_gap_only_so_far():
 
 
 def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizon():
-    # 500 GiB refills 1.67 % a minute and drains as fast: three minutes in, five minutes have lost next to nothing,
-    # but at 10 % three minutes of full burst mean dry in six, and are believed for nine.
+    # 500 GiB refills 1.67 % a minute and drains as fast: three minutes in, five minutes have lost next to
+    # nothing, but at 10 % three minutes of full burst mean dry in six, and are believed for nine.
     refill_then_burst = [*falling(5, -1.67, 7), *falling(13.35, 1.67, 3)]
     seen = forecast(balances(*refill_then_burst), baseline=1_500, age_s=0)
     assert seen.time_to_empty_s == pytest.approx(10.01 / 1.67 * 60, rel=0.01)

@@ -1,4 +1,5 @@
 import pytest
+
 from burstwatch.core.levels import Level, judge
 from burstwatch.core.policy import Policy
 from conftest import a_volume, an_assessment, balances

@@ -1,4 +1,5 @@
 import pytest
+
 from burstwatch.core.volume import (
     BUCKET_CREDITS,
     baseline_iops,

@@ -15,6 +15,9 @@ from burstwatch.core.words import format_instant
 SCHEMA: Final = "burstwatch.alert/v1"
 _GP3_IOPS: Final = 3000
 _MOST_NAMED_IN_DIGEST: Final = 20
+_A_MINUTE_S: Final = 60
+_FAR_S: Final = 2 * 3600
+"""Farther off than this, the estimate matters less than the bound and comes second."""
 
 
 class AlertKind(StrEnum):
@@ -207,7 +210,8 @@ def make_digest(alerts: Sequence[Alert], *, place: Place, runbooks_url: str, now
 
 def _urgency(alert: Alert) -> tuple[int, float]:
     soonest = alert.forecast.get("time_to_empty_s")
-    return -alert.level.rank, float("inf") if soonest is None else soonest
+    rank = Level.WATCH.rank if alert.kind is AlertKind.TELEMETRY_GAP else alert.level.rank
+    return -rank, float("inf") if soonest is None else soonest
 
 
 def _digest_line(alert: Alert) -> dict[str, Any]:
@@ -252,10 +256,13 @@ def forecast_words(forecast: Mapping[str, Any]) -> str | None:
         return None
     if forecast.get("soonest_empty_s") == 0 and forecast.get("time_to_empty_s") == 0:
         return "dry now"
-    bound = _when(soonest, forecast["soonest_empty_s"])
+    span_s, bound = forecast["time_to_empty_s"], f"{_when(soonest, forecast['soonest_empty_s'])} UTC"
     if estimate is None:
-        return f"not draining; not dry before {bound} UTC"
-    return f"dry at about {_when(estimate, forecast['time_to_empty_s'])}, not before {bound} UTC"
+        is_close = forecast["soonest_empty_s"] < _A_MINUTE_S
+        return "not draining" if is_close else f"not draining; not dry before {bound}"
+    if span_s > _FAR_S:
+        return f"not dry before {bound}, at this pace at about {_when(estimate, span_s)}"
+    return f"dry at about {_when(estimate, span_s)}, not before {bound}"
 
 
 def _when(instant: str, span_s: float) -> str:
@@ -347,9 +354,13 @@ def _drain_sentence(alert: Alert) -> str | None:
     rate, baseline = alert.forecast.get("drain_per_s"), alert.reading.get("baseline_iops")
     if rate is None or alert.reading.get("burst_balance_pct") is None:
         return None
-    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {abs(rate):,.0f} credits/s"
+    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_rate(abs(rate))} credits/s"
     size = f"baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)"
-    return f"{flow if round(rate) else 'Its balance stands still'}; {size}."
+    return f"{flow if rate else 'Its balance stands still'}; {size}."
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.1f}"  # noqa: PLR2004 - one digit says too little
 
 
 def _served_sentence(alert: Alert) -> str | None:

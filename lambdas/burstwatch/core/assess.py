@@ -27,6 +27,8 @@ class UnknownReason(StrEnum):
 
 
 _FAULTS: Final = frozenset({UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED})
+_FRESH_S: Final = 600
+"""Operations older than this say nothing about what a volume serves now."""
 STOPPED_STATES: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 
 
@@ -104,7 +106,13 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
 
     def unknown(reason: UnknownReason, because: str | None = None) -> Assessment:
         return Assessment(
-            volume=volume, baseline_iops=baseline, unknown_reason=reason, unknown_because=because
+            volume=volume,
+            baseline_iops=baseline,
+            unknown_reason=reason,
+            unknown_because=because,
+            arrived_at_s=evidence.arrived_at_s,
+            modified_at_s=evidence.modified_at_s,
+            smaller_size_gib=evidence.smaller_size_gib,
         )
 
     if reason := why_not_polled(volume, size_gib):
@@ -113,7 +121,8 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
         return unknown(UnknownReason.READ_FAILED, evidence.read_error)
     balance = evidence.balance.closed_by(now_s)
     newest = balance.newest
-    if newest is None or now_s - newest.end_s >= telemetry.gap_after.total_seconds():
+    is_old = newest is None or now_s - newest.end_s >= telemetry.gap_after.total_seconds()
+    if newest is None or is_old or evidence.instance_state in STOPPED_STATES:
         return unknown(*_why_no_datapoint(volume, evidence, now_s=now_s, telemetry=telemetry))
     age_s = max(0.0, now_s - newest.end_s)
     return Assessment(
@@ -141,7 +150,7 @@ def _why_no_datapoint(
     begun += [evidence.arrived_at_s] if evidence.arrived_at_s is not None else []
     if now_s - max(begun) < telemetry.too_new.total_seconds():
         return UnknownReason.TOO_NEW, None
-    minutes = telemetry.gap_after.total_seconds() / 60
+    minutes = min(telemetry.gap_after.total_seconds(), now_s - max(begun)) / 60
     return (
         UnknownReason.TELEMETRY_GAP,
         f"no datapoint for {minutes:.0f} min while attached to a running instance",
@@ -149,6 +158,9 @@ def _why_no_datapoint(
 
 
 def _consumed_iops(ops: Series | None, now_s: float) -> float | None:
-    """Mean operations per second over the newest five closed minutes; None without samples."""
-    recent = ops.closed_by(now_s).last(5) if ops else ()
-    return sum(recent) / (60 * len(recent)) if recent else None
+    """Mean operations per second over the newest five closed minutes; None where there are none of late."""
+    closed = ops.closed_by(now_s) if ops else Series()
+    if closed.newest is None or now_s - closed.newest.end_s > _FRESH_S:
+        return None
+    recent = closed.last(5)
+    return sum(recent) / (60 * len(recent))

@@ -101,7 +101,7 @@ def decide(
         action=Action.ALERT if alerts else Action.NONE,
         reason=reason,
         look_interval_s=interval_s or _sweep_interval(assessment, policy),
-        change=_change(state, after, alerts, level, before.level),
+        change=_change(state, after, alerts, level, before.level, now_s),
     )
 
 
@@ -142,8 +142,8 @@ def decide_deleted(state: VolumeState, *, policy: Policy, look: Look) -> Change:
                 runbook=runbook_link(AlertKind.RECOVERED, policy.alerts.runbooks_url),
             ),
         )
-    entries = [_entry(after, EntryKind.LEVEL_CHANGED, {"from": str(state.level), "to": "deleted"})]
-    entries += [_entry(after, EntryKind.ALERT, alert.to_document()) for alert in alerts]
+    entries = [_entry(after, EntryKind.LEVEL_CHANGED, {"from": str(state.level), "to": "deleted"}, now_s)]
+    entries += [_entry(after, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
     return Change(
         volume_id=state.volume_id,
         expected_revision=state.revision,
@@ -178,7 +178,9 @@ def _after(
         since_s = before.unknown_since_s if before.unknown_reason is reason else now_s
         is_over = not reason.is_fault and reason is not UnknownReason.TOO_NEW
         return _at_level(
-            replace(touched, unknown_since_s=since_s), Level.OK if is_over else before.level, now_s
+            replace(touched, unknown_since_s=since_s, gap_alerted=touched.gap_alerted and not is_over),
+            Level.OK if is_over else before.level,
+            now_s,
         )
     assert assessment.sample is not None
     known = replace(
@@ -217,7 +219,7 @@ def _level_alert_due(
     if unknown is not None:
         return None, f"{unknown}; last known level {level}"
     kind = AlertKind.EXHAUSTED if level is Level.EXHAUSTED else AlertKind.DRAINING
-    if before.alerted_level is not level:
+    if before.alerted_level is not level or before.gap_alerted:
         return kind, f"{before.level} before, now {level}"
     since_s = now_s - (before.alerted_at_s or 0)
     if since_s >= policy.alerts.remind_every.total_seconds():
@@ -288,7 +290,12 @@ def _sweep_interval(assessment: Assessment, policy: Policy) -> int | None:
 
 
 def _change(
-    state: VolumeState | None, after: VolumeState, alerts: tuple[Alert, ...], level: Level, previous: Level
+    state: VolumeState | None,
+    after: VolumeState,
+    alerts: tuple[Alert, ...],
+    level: Level,
+    previous: Level,
+    now_s: int,
 ) -> Change | None:
     """What to write; nothing where a calm volume stays calm."""
     keep = after if _is_worth_keeping(after) else None
@@ -296,8 +303,10 @@ def _change(
         return None
     entries: list[LedgerEntry] = []
     if after.level is not previous:
-        entries.append(_entry(after, EntryKind.LEVEL_CHANGED, {"from": str(previous), "to": str(level)}))
-    entries += [_entry(after, EntryKind.ALERT, alert.to_document()) for alert in alerts]
+        entries.append(
+            _entry(after, EntryKind.LEVEL_CHANGED, {"from": str(previous), "to": str(level)}, now_s)
+        )
+    entries += [_entry(after, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
     return Change(
         volume_id=after.volume_id,
         expected_revision=state.revision if state else None,
@@ -307,15 +316,8 @@ def _change(
     )
 
 
-def _entry(after: VolumeState, kind: EntryKind, body: dict[str, object]) -> LedgerEntry:
-    at_s = after.alerted_at_s if kind is EntryKind.ALERT else after.level_since_s
-    return LedgerEntry(
-        volume_id=after.volume_id,
-        revision=after.revision,
-        kind=kind,
-        at_s=at_s or after.level_since_s,
-        body=body,
-    )
+def _entry(after: VolumeState, kind: EntryKind, body: dict[str, object], at_s: int) -> LedgerEntry:
+    return LedgerEntry(volume_id=after.volume_id, revision=after.revision, kind=kind, at_s=at_s, body=body)
 
 
 def _is_worth_keeping(state: VolumeState) -> bool:

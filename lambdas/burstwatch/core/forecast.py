@@ -21,6 +21,8 @@ BELIEVED_FOR: Final = 3
 
 _SETTLED_MIN: Final = 5
 """Over this many minutes the balance must have fallen for the volume to count as draining steadily."""
+_LEAST_DRAIN_PER_S: Final = 0.01
+"""Slower than this a full bucket lasts for 17 years: rounding, not a drain."""
 _LONGEST_STRETCH: Final = 1.5
 """With gaps, a horizon may reach back to a sample at most this much older than it asks for."""
 
@@ -64,7 +66,8 @@ def drains_over_horizons(balance: Series) -> tuple[Drain, ...]:
             continue
         span_s = newest.start_s - then.start_s
         lost = (then.value - newest.value) * CREDITS_PER_PCT
-        found[span_s] = Drain(span_s=span_s, per_s=lost / span_s)
+        is_drain = abs(lost) >= _LEAST_DRAIN_PER_S * span_s
+        found[span_s] = Drain(span_s=span_s, per_s=lost / span_s if is_drain else 0.0)
     return tuple(found.values())
 
 
@@ -135,7 +138,10 @@ def _believed(drains: tuple[Drain, ...], settled: Drain | None, credits_left: fl
     counting = [d for d in falling if credits_left / d.per_s <= BELIEVED_FOR * d.span_s]
     if settled is None or (settled.per_s <= 0 and (not counting or counting[0].span_s > settled.span_s)):
         return None
-    return min(counting, key=lambda d: credits_left / d.per_s) if counting else falling[-1]
+    if counting:
+        return min(counting, key=lambda d: credits_left / d.per_s)
+    longest = drains[-1]
+    return longest if longest.per_s > 0 else None
 
 
 def _fell_last(balance: Series) -> bool:

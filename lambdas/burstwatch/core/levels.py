@@ -74,7 +74,7 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
         case Level.CRITICAL | Level.WARNING:
             why = f"it was {level} and has not recovered for {_minutes(levels.refilling_for)} yet"
         case Level.WATCH:
-            why = f"the balance is below {policy.cadence.calm_from_pct:g} %, nothing urgent"
+            why = f"the balance is below {policy.cadence.calm_from_pct:g} %, but not running out"
         case _:
             why = "calm"
     return why

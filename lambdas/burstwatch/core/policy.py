@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
+from math import ceil
 from typing import Any, Final, Self
 
 from burstwatch.core.errors import BurstwatchError
@@ -20,9 +21,11 @@ FOCUS_TICK: Final = timedelta(minutes=1)
 _DAY: Final = timedelta(days=1)
 _MINUTE: Final = timedelta(minutes=1)
 _SPAN_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SPAN = re.compile(r"(\d{1,9})([smhd])")
-_NUMBER = re.compile(r"\d{1,6}(\.\d{1,6})?")
-_URL = re.compile(r"(https://)?[A-Za-z0-9][A-Za-z0-9._~/%:@-]{0,200}")
+_SPAN = re.compile(r"([0-9]{1,6})([smhd])")
+_NUMBER = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})?")
+_URL = re.compile(
+    r"(https://[A-Za-z0-9][A-Za-z0-9._~/%:@-]{0,200}|(?![a-z]+:)[A-Za-z0-9][A-Za-z0-9._~/%@-]{0,200})"
+)
 _TAG = re.compile(r"[^=\s][^=]{0,127}=[^=]{0,256}")
 
 
@@ -86,7 +89,7 @@ def _pct(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,6}", text) or int(text) < 1:
+    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
         raise ValueError(f"{text!r} is not a count; write a whole number from 1 to 999999")
     return int(text)
 
@@ -130,6 +133,10 @@ class ModePolicy:
         if self.default is Mode.AUTO:
             reason = "'auto' would act on untagged volumes; write observe or propose and opt in by tag"
             return [PolicyFault(path="mode.default", message=reason)]
+        key, value = self.opt_in_tag
+        if key == "burstwatch:mode" and value != Mode.AUTO:
+            reason = f"'{key}={value}' is no mode, so nobody could opt in; write {key}=auto or another tag"
+            return [PolicyFault(path="mode.opt_in_tag", message=reason)]
         return []
 
 
@@ -188,7 +195,7 @@ class CadencePolicy:
         needs_s = (self.sweep_tick + self.reserve).total_seconds()
         if needs_s <= lasts_s:
             return []
-        needed_pct = needs_s * worst_drain_per_s(baseline) / CREDITS_PER_PCT
+        needed_pct = ceil(10 * needs_s * worst_drain_per_s(baseline) / CREDITS_PER_PCT) / 10
         advice = (
             f"raise watch_below_pct to {needed_pct:.1f}"
             if needed_pct < self.calm_from_pct
@@ -292,7 +299,7 @@ def _show(value: Any) -> str:
         case (key, tag_value):
             return f"{key}={tag_value}"
         case float():
-            return f"{value:g}"
+            return f"{value:.4f}".rstrip("0").rstrip(".")
         case _:
             return str(value)
 
@@ -314,18 +321,7 @@ class Policy:
     def faults(self) -> tuple[PolicyFault, ...]:
         """Settings that contradict each other, within and across the sections."""
         found = [fault for f in fields(self) for fault in getattr(self, f.name).faults()]
-        if self.telemetry.too_new < self.cadence.metric_lag:
-            reason = (
-                f"{format_span(self.telemetry.too_new)} must be at least cadence.metric_lag"
-                f" {format_span(self.cadence.metric_lag)}: no datapoint can be there sooner"
-            )
-            found.append(PolicyFault(path="telemetry.too_new", message=reason))
-        if self.levels.exhausted_leave_pct > self.cadence.watch_below_pct:
-            reason = (
-                f"{self.levels.exhausted_leave_pct:g} must not be above cadence.watch_below_pct"
-                f" {self.cadence.watch_below_pct:g}"
-            )
-            found.append(PolicyFault(path="levels.exhausted_leave_pct", message=reason))
+        found += _faults_across(self.cadence, self.telemetry, self.levels)
         return tuple(found)
 
     @classmethod
@@ -351,6 +347,7 @@ class Policy:
         if faults:
             for section in sections.values():
                 faults += section.faults()
+            faults += _faults_across(sections["cadence"], sections["telemetry"], sections["levels"])
             raise PolicyError(tuple(dict.fromkeys(faults)))
         return cls(**sections)
 
@@ -364,12 +361,37 @@ class Policy:
         }
 
 
+def _faults_across(
+    cadence: CadencePolicy, telemetry: TelemetryPolicy, levels: LevelPolicy
+) -> list[PolicyFault]:
+    found: list[PolicyFault] = []
+    if telemetry.too_new < cadence.metric_lag:
+        reason = (
+            f"{format_span(telemetry.too_new)} must be at least cadence.metric_lag"
+            f" {format_span(cadence.metric_lag)}: no datapoint can be there sooner"
+        )
+        found.append(PolicyFault(path="telemetry.too_new", message=reason))
+    if levels.exhausted_leave_pct > cadence.watch_below_pct:
+        reason = (
+            f"{levels.exhausted_leave_pct:g} must not be above cadence.watch_below_pct"
+            f" {cadence.watch_below_pct:g}"
+        )
+        found.append(PolicyFault(path="levels.exhausted_leave_pct", message=reason))
+    return found
+
+
 def _unknown_keys(path: str, mapping: Mapping[str, Any], known: set[str]) -> list[PolicyFault]:
     return [
         PolicyFault(path=f"{path}{key}", message=f"unknown key; known here: {', '.join(sorted(known))}")
         for key in mapping
         if key not in known
     ]
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is no single value; write it on one line after the colon")  # noqa: TRY004
+    return str(value)
 
 
 def _read_section(name: str, section_type: Any, given: Any, faults: list[PolicyFault]) -> Any:
@@ -387,7 +409,7 @@ def _read_section(name: str, section_type: Any, given: Any, faults: list[PolicyF
         if key not in given:
             continue
         try:
-            values[key] = parse(given[key]) if isinstance(given[key], str) else parse(repr(given[key]))
+            values[key] = parse(_scalar(given[key]))
         except ValueError as fault:
             faults.append(PolicyFault(path=f"{name}.{key}", message=str(fault)))
     return section_type(**values)

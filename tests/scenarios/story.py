@@ -1,0 +1,278 @@
+"""Stories as text: what happens to one volume goes in, what the watchdog sees and says comes out.
+
+A story begins in prose. Then come settings (``volume: 100 GiB, ci-7``), then events, each at its time::
+
+    09:30  load 3000 IOPS
+
+The events are the cases of ``World.undergo``. Before the first event the volume has been at rest for an hour
+at the balance given. A tick runs every minute; CloudWatch shows a minute three minutes after it began.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from burstwatch.core.alerts import Alert, Place, sentences, title
+from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
+from burstwatch.core.decide import Decision, Look, decide
+from burstwatch.core.ledger import Roster, VolumeState
+from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
+from burstwatch.core.policy import Policy
+from burstwatch.core.samples import Series
+from burstwatch.core.tags import read_tags
+from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+
+MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)
+REST_S = 3_600
+LAG_S = 180
+PLACE = Place(region="us-east-1", account="111122223333")
+
+_SETTING = re.compile(r"(volume|tags|balance): +(.+)")
+_EVENT = re.compile(r"(\d\d):(\d\d)  (.+)")
+_VOLUME = re.compile(r"(\d+) GiB, (\S+)")
+
+
+@dataclass(frozen=True)
+class Story:
+    """A story as it is told: times are seconds since the epoch, and the last event is its end."""
+
+    settings: dict[str, str]
+    events: list[tuple[int, str]]
+
+    @classmethod
+    def read(cls, text: str) -> "Story":
+        settings = dict(match.groups() for line in text.splitlines() if (match := _SETTING.fullmatch(line)))
+        events = []
+        for line in text.splitlines():
+            if match := _EVENT.fullmatch(line):
+                at = MIDNIGHT + timedelta(hours=int(match[1]), minutes=int(match[2]))
+                events.append((int(at.timestamp()), match[3]))
+        assert events == sorted(events, key=lambda event: event[0]), "events come in order of time"
+        assert events[-1][1] == "the end"
+        return cls(settings, events)
+
+    @property
+    def volume(self) -> Volume:
+        match = _VOLUME.fullmatch(self.settings["volume"])
+        assert match, "volume: 100 GiB, ci-7"
+        tags = dict(tag.split("=", 1) for tag in self.settings.get("tags", "").split(", ") if tag)
+        return Volume(
+            volume_id="vol-0a1",
+            volume_type="gp2",
+            size_gib=int(match[1]),
+            created_at=MIDNIGHT - timedelta(days=30),
+            attached=True,
+            attached_at=MIDNIGHT - timedelta(days=30),
+            instance_id="i-0a1",
+            tags={"Name": match[2]} | tags,
+        )
+
+
+@dataclass
+class World:
+    """The volume as it really is, and what AWS would answer."""
+
+    volume: Volume
+    now_s: int
+    credits_left: float
+    wanted_iops: int
+    instance_state: str = "running"
+    has_telemetry: bool = True
+    read_error: str | None = None
+    has_ticks: bool = True
+    minima: dict[int, float] = field(default_factory=dict)
+    operations: dict[int, float] = field(default_factory=dict)
+    is_dry: bool = False
+
+    @property
+    def baseline(self) -> int:
+        return baseline_iops(self.volume.size_gib)
+
+    def undergo(self, event: str) -> None:
+        match event.split():
+            case ["load", iops, "IOPS"]:
+                self.wanted_iops = int(iops)
+            case ["telemetry", "stops" | "returns" as what]:
+                self.has_telemetry = what == "returns"
+            case ["reads", "fail:", *error]:
+                self.read_error = " ".join(error)
+            case ["reads", "work"]:
+                self.read_error = None
+            case ["ticks", "stop" | "return" as what]:
+                self.has_ticks = what == "return"
+            case ["the", "instance", "stops" | "starts" as what]:
+                self.instance_state = "stopped" if what == "stops" else "running"
+            case ["the", "volume", "is", "detached"]:
+                self.volume = replace(self.volume, attached=False, attached_at=None, instance_id=None)
+            case ["the", "volume", "is", "attached", "to", instance_id]:
+                now = datetime.fromtimestamp(self.now_s, tz=UTC)
+                self.volume = replace(self.volume, attached=True, attached_at=now, instance_id=instance_id)
+            case ["the", "end"]:
+                pass
+            case _:
+                raise ValueError(f"{event!r} is no event; see World.undergo")
+
+    def live(self, seconds: int) -> Iterator[tuple[int, str]]:
+        """Let time pass; yields the moment the bucket runs dry."""
+        for _ in range(seconds):
+            is_used = self.volume.attached and self.instance_state == "running"
+            served = min(self.wanted_iops if is_used else 0, BURST_IOPS)
+            if self.credits_left <= 0:
+                served = min(served, self.baseline)
+            self.credits_left = min(BUCKET_CREDITS, max(0.0, self.credits_left + self.baseline - served))
+            if is_used and self.has_telemetry:
+                self._record(served)
+            if self.credits_left <= 0 and not self.is_dry:
+                yield self.now_s, f"the bucket is empty: {self.baseline} IOPS are served from here"
+            self.is_dry = self.credits_left <= 0 or (self.is_dry and self.credits_left < CREDITS_PER_PCT)
+            self.now_s += 1
+
+    def _record(self, served: int) -> None:
+        minute_s = self.now_s // 60 * 60
+        balance_pct = self.credits_left / CREDITS_PER_PCT
+        self.minima[minute_s] = min(self.minima.get(minute_s, 100.0), balance_pct)
+        self.operations[minute_s] = self.operations.get(minute_s, 0.0) + served
+
+    def shown(self, values: dict[int, float], now_s: int) -> Series:
+        """What CloudWatch shows at ``now_s`` of the last 65 minutes."""
+        span = range(now_s - 65 * 60, now_s - LAG_S + 1)
+        return Series.of((start_s, value) for start_s, value in values.items() if start_s in span)
+
+
+@dataclass
+class Watchdog:
+    """The core, joined for one volume as the real watchdog joins it for a fleet."""
+
+    policy: Policy
+    state: VolumeState | None = None
+    roster: Roster | None = None
+
+    def tick(self, world: World) -> tuple[str, Decision] | None:
+        """Look at the volume if it is due; the kind of tick comes with the decision."""
+        tick_s, cadence = world.now_s, self.policy.cadence
+        states = {self.state.volume_id: self.state} if self.state else {}
+        grid_s = int(cadence.sweep_tick.total_seconds())
+        sweep_s = tick_s // grid_s * grid_s
+        if self.roster is not None and self.roster.tick_s >= sweep_s:
+            return ("focus", self._look(world)) if due_in_focus(states, tick_s) else None
+        due = list(
+            due_in_sweep(
+                [world.volume],
+                states,
+                roster=self.roster,
+                tick_s=sweep_s,
+                restarted=self._restarted(world),
+                smaller_sizes_gib={},
+                cadence=cadence,
+            )
+        )
+        self.roster = Roster(tick_s=sweep_s, fingerprints=frozenset({fingerprint(world.volume, cadence)}))
+        return ("sweep", self._look(world, has_arrived=due[0].has_arrived)) if due else None
+
+    def _restarted(self, world: World) -> frozenset[str]:
+        waits = self.state is not None and self.state.unknown_reason is UnknownReason.INSTANCE_STOPPED
+        return frozenset(
+            {world.volume.volume_id} if waits and world.instance_state not in STOPPED_STATES else ()
+        )
+
+    def _look(self, world: World, *, has_arrived: bool = False) -> Decision:
+        now_s, volume = world.now_s, world.volume
+        wishes = read_tags(volume.tags, self.policy.mode)
+        look = Look(now_s=now_s, tick_s=now_s, place=PLACE)
+        assessment = self._assess(world, now_s if has_arrived else self._arrived_at_s(now_s))
+        decision = decide(assessment, self.state, wishes, policy=self.policy, look=look)
+        if decision.change is not None:
+            self.state = decision.change.state
+        return decision
+
+    def _arrived_at_s(self, now_s: int) -> int | None:
+        arrived_at_s = self.state.arrived_at_s if self.state else None
+        too_new_s = self.policy.telemetry.too_new.total_seconds()
+        return arrived_at_s if arrived_at_s is not None and arrived_at_s > now_s - too_new_s else None
+
+    def _assess(self, world: World, arrived_at_s: int | None) -> Assessment:
+        evidence = Evidence(
+            balance=None if world.read_error else world.shown(world.minima, world.now_s),
+            read_error=world.read_error,
+            read_ops=world.shown(dict.fromkeys(world.operations, 0.0), world.now_s),
+            write_ops=world.shown(world.operations, world.now_s),
+            arrived_at_s=arrived_at_s,
+        )
+        telemetry = self.policy.telemetry
+        found = assess(world.volume, evidence, now_s=world.now_s, telemetry=telemetry)
+        if found.unknown_reason is UnknownReason.TELEMETRY_GAP:
+            asked = replace(evidence, instance_state=world.instance_state)
+            found = assess(world.volume, asked, now_s=world.now_s, telemetry=telemetry)
+        return found
+
+
+@dataclass
+class Transcript:
+    """What is written down: every event and alert, and a look when it differs from the one before."""
+
+    lines: list[str] = field(default_factory=list)
+    last_seen: tuple[object, ...] = ()
+    unwritten: int = 0
+
+    def tell(self, at_s: float, words: str) -> None:
+        self._tell_unwritten()
+        self.lines.append(f"{datetime.fromtimestamp(at_s, tz=UTC):%H:%M}  {words}")
+
+    def look(self, at_s: float, kind: str, decision: Decision) -> None:
+        known = decision.assessment.balance_pct
+        why = decision.assessment.unknown_reason
+        seen = (decision.level, why, decision.look_interval_s)
+        if seen == self.last_seen and not decision.alerts:
+            self.unwritten += 1
+            return
+        self.last_seen = seen
+        balance = "-" if known is None else f"{known:.1f} %"
+        because = f"{why}; " if why else ""
+        self.tell(at_s, f"  {kind}  {balance:>8}  {decision.level!s:9}  {because}{_next_look(decision)}")
+        for alert in decision.alerts:
+            self._alert(alert)
+
+    def _alert(self, alert: Alert) -> None:
+        self.lines.append(f"{'':12}! {alert.kind}{' (reminder)' if alert.is_reminder else ''}")
+        self.lines += [f"{'':12}| {line}" for line in (title(alert), *sentences(alert))]
+        if alert.action:
+            self.lines.append(f"{'':12}> {alert.action}")
+
+    def _tell_unwritten(self) -> None:
+        if self.unwritten:
+            self.lines.append(f"         ({self.unwritten} more like it)")
+        self.unwritten = 0
+
+
+def _next_look(decision: Decision) -> str:
+    if decision.look_interval_s is None:
+        return "not looked at any more"
+    return f"look again in {decision.look_interval_s // 60} min"
+
+
+def play(story: Story) -> str:
+    """The transcript of a story."""
+    starts_s, ends_s = story.events[0][0], story.events[-1][0]
+    volume = story.volume
+    world = World(
+        volume=volume,
+        now_s=starts_s - REST_S,
+        credits_left=float(story.settings.get("balance", "100 %").removesuffix(" %")) * CREDITS_PER_PCT,
+        wanted_iops=baseline_iops(volume.size_gib),
+    )
+    watchdog, transcript = Watchdog(Policy()), Transcript()
+    list(world.live(REST_S))
+    events = iter(story.events)
+    at_s, event = next(events)
+    while world.now_s <= ends_s:
+        while at_s <= world.now_s:
+            world.undergo(event)
+            transcript.tell(at_s, event)
+            at_s, event = next(events, (ends_s + 1, ""))
+        looked = watchdog.tick(world) if world.has_ticks else None
+        if looked:
+            transcript.look(world.now_s, *looked)
+        for dry_at_s, words in world.live(60):
+            transcript.tell(dry_at_s, words)
+    return "\n".join(transcript.lines) + "\n"

@@ -1,0 +1,461 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from burstwatch.core.alerts import (
+    Alert,
+    AlertKind,
+    Place,
+    alert_id,
+    describe_forecast,
+    describe_reading,
+    describe_volume,
+    forecast_words,
+    make_digest,
+    make_policy_rejected,
+    propose,
+    runbook_link,
+    sentences,
+    title,
+)
+from burstwatch.core.decide import decide
+from burstwatch.core.levels import Level
+from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.samples import Series
+from burstwatch.core.tags import Wishes
+from burstwatch.core.words import format_clock, format_duration, format_instant
+from conftest import Memory, a_decision, a_look, a_volume, an_assessment, at, balances, draining_to
+
+HERE = Place(region="us-east-1", account="111122223333")
+NAMED = a_volume(tags={"Name": "ci-7"}, device="/dev/sda1")
+
+
+def a_draining_alert(**changes) -> Alert:
+    # 18 % of 100 GiB = 972,000 credits, 3 % a minute = 2,700 a second: 6 min, of which one is over.
+    balance = draining_to(18, 3, count=20)
+    [alert] = a_decision(
+        an_assessment(balance, volume=a_volume(**{"tags": {"Name": "ci-7"}} | changes))
+    ).alerts
+    return alert
+
+
+def an_alert(kind: AlertKind, **changes) -> Alert:
+    facts = {
+        "alert_id": "a1",
+        "kind": kind,
+        "level": Level.CRITICAL,
+        "previous_level": Level.OK,
+        "volume_id": "vol-0a1",
+        "time_s": int(at("12:00")),
+        "volume": describe_volume(a_volume(), HERE),
+        "reading": {"baseline_iops": 300},
+    }
+    return Alert(**(facts | changes))
+
+
+# the document
+
+
+def test_an_alert_is_one_document():
+    assert a_draining_alert().to_document() == {
+        "schema": "burstwatch.alert/v1",
+        "alert_id": alert_id("vol-0a1", AlertKind.DRAINING, int(at("12:00"))),
+        "kind": "BurstBalanceDraining",
+        "level": "critical",
+        "previous_level": "ok",
+        "is_reminder": False,
+        "volume": {
+            "volume_id": "vol-0a1",
+            "name": "ci-7",
+            "volume_type": "gp2",
+            "size_gib": 100,
+            "instance_id": "i-0a1",
+            "device": None,
+            "region": "us-east-1",
+            "account": "111122223333",
+        },
+        "reading": {
+            "burst_balance_pct": 18.0,
+            "credits": 972_000,
+            "baseline_iops": 300,
+            "datapoint_at": "2026-11-20T11:59:00Z",
+            "datapoint_age_s": 60,
+            "unknown_reason": None,
+            "unknown_because": None,
+        },
+        "forecast": {
+            "drain_per_s": 2_700.0,
+            "time_to_empty_s": 300,
+            "soonest_empty_s": 300,
+            "earliest_s": 300,
+            "latest_s": 300,
+            "time_to_empty_at": "2026-11-20T12:05:00Z",
+            "soonest_empty_at": "2026-11-20T12:05:00Z",
+            "earliest_at": "2026-11-20T12:05:00Z",
+            "latest_at": "2026-11-20T12:05:00Z",
+        },
+        "evidence": {
+            "because": "at this pace it is dry within 15 min",
+            "drain_per_s_by_horizon": {"3m": 2_700.0, "5m": 2_700.0, "10m": 2_700.0, "15m": 2_700.0},
+            "consumed_read_iops": None,
+            "consumed_write_iops": None,
+            "tag_faults": [],
+        },
+        "action": a_draining_alert().action,
+        "runbook": "runbooks/BurstBalanceDraining.md",
+        "console_url": "https://us-east-1.console.aws.amazon.com/ec2/home?region=us-east-1"
+        "#VolumeDetails:volumeId=vol-0a1",
+        "time": "2026-11-20T12:00:00Z",
+    }
+
+
+def alerts_of_every_kind() -> list[Alert]:
+    memory = Memory()
+    memory.look("12:00", draining_to(18, 3, count=20), volume=NAMED)
+    memory.look("12:06", draining_to(0, 3, count=20, newest_starts_at="12:04"), read_ops=balances(6_000.0))
+    memory.look("13:00", Series())
+    memory.look("14:00", balances(*[100.0] * 20, newest_starts_at="13:58"))
+    digest = make_digest(memory.alerts, place=HERE, runbooks_url="runbooks", now_s=int(at("14:00")))
+    rejected = make_policy_rejected(
+        ["version: is missing"],
+        in_force="the policy of 11:00",
+        action="burstctl policy check",
+        place=HERE,
+        runbooks_url="runbooks",
+        now_s=int(at("14:00")),
+    )
+    return [*memory.alerts, digest, rejected]
+
+
+ONE_OF_EACH = alerts_of_every_kind()
+
+
+def test_there_is_one_of_each_kind():
+    assert {alert.kind for alert in ONE_OF_EACH} == set(AlertKind)
+
+
+@pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
+def test_an_alert_comes_back_from_its_document(alert):
+    document = json.loads(json.dumps(alert.to_document()))
+    assert Alert.from_document(document) == alert
+    assert Alert.from_document(document).to_document() == document
+
+
+@pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
+def test_every_kind_has_something_to_say(alert):
+    said = [title(alert), *sentences(alert)]
+    assert all(said)
+    assert not any(word in f" {line} " for line in said for word in (" None", "{", "nan", " inf "))
+
+
+def test_the_alert_carries_what_was_wrong_with_the_tags():
+    wishes = Wishes(mode=Mode.PROPOSE, faults=("burstwatch:mode='on' is no mode",))
+    assessment = an_assessment(draining_to(18, 3, count=20))
+    decision = decide(assessment, None, wishes, policy=Policy(), look=a_look())
+    assert decision.alerts[0].evidence["tag_faults"] == ["burstwatch:mode='on' is no mode"]
+
+
+# ids
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind", "revision", "is_same"),
+    [
+        ("vol-0a1", AlertKind.DRAINING, 7, True),
+        ("vol-0a2", AlertKind.DRAINING, 7, False),
+        ("vol-0a1", AlertKind.EXHAUSTED, 7, False),
+        ("vol-0a1", AlertKind.DRAINING, 8, False),
+    ],
+)
+def test_an_alert_id_is_a_function_of_subject_kind_and_revision(subject, kind, revision, is_same):
+    assert (alert_id(subject, kind, revision) == alert_id("vol-0a1", AlertKind.DRAINING, 7)) is is_same
+
+
+# links
+
+
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [
+        ("us-east-1", "us-east-1.console.aws.amazon.com"),
+        ("eu-central-1", "eu-central-1.console.aws.amazon.com"),
+        ("us-gov-west-1", "console.amazonaws-us-gov.com"),
+        ("cn-north-1", "console.amazonaws.cn"),
+    ],
+)
+def test_the_console_link_fits_the_partition(region, host):
+    url = Place(region=region).volume_url("vol-0a1")
+    assert url == f"https://{host}/ec2/home?region={region}#VolumeDetails:volumeId=vol-0a1"
+
+
+@pytest.mark.parametrize(
+    ("where", "link"),
+    [
+        ("runbooks", "runbooks/TelemetryGap.md"),
+        ("https://wiki.example.com/r/", "https://wiki.example.com/r/TelemetryGap.md"),
+    ],
+)
+def test_the_runbook_link_is_the_kinds_page(where, link):
+    assert runbook_link(AlertKind.TELEMETRY_GAP, where) == link
+
+
+# numbers for people
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (119.9, "119 s"),
+        (120, "2 min"),
+        (715, "11 min"),
+        (7_199, "119 min"),
+        (7_200, "2 h 00 min"),
+        (7_500, "2 h 05 min"),
+        (172_799, "47 h 59 min"),
+        (172_800, "2 d 0 h"),
+        (273_600, "3 d 4 h"),
+    ],
+)
+def test_a_duration_is_as_exact_as_people_need(seconds, words):
+    assert format_duration(seconds) == words
+
+
+def test_instants_are_utc_to_the_second():
+    assert format_instant(at("09:55:30") + 0.9) == "2026-11-20T09:55:30Z"
+    assert format_clock(at("09:55:30")) == "09:55"
+
+
+def test_an_unknown_volume_has_no_numbers_but_a_reason():
+    missing = an_assessment(None, read_error="Throttling: rate exceeded")
+    assert describe_reading(missing) == {
+        "burst_balance_pct": None,
+        "credits": None,
+        "baseline_iops": 300,
+        "datapoint_at": None,
+        "datapoint_age_s": None,
+        "unknown_reason": "read_failed",
+        "unknown_because": "Throttling: rate exceeded",
+    }
+    assert set(describe_forecast(missing, at("12:00")).values()) == {None}
+
+
+# words
+
+
+@pytest.mark.parametrize(
+    ("balance", "words"),
+    [
+        (draining_to(18, 3, count=20), "dry at about 12:05, not before 12:05 UTC"),
+        # 50 % at 0.9 % a minute: 55.6 min; at 3 % a minute 16.7 min; less one.
+        (draining_to(50, 0.9, count=40), "dry at about 12:54, not before 12:15 UTC"),
+        (balances(*[50.0] * 20), "not draining; not dry before 12:15 UTC"),
+        (balances(*[0.0] * 20), "dry now"),
+        # 90 % at 0.06 % a minute: 25 h, so the date is told as well.
+        (draining_to(90, 0.06), "not dry before 12:29 UTC, at this pace at about 2026-11-21 12:59"),
+    ],
+)
+def test_the_forecast_in_words(balance, words):
+    assert forecast_words(describe_forecast(an_assessment(balance), at("12:00"))) == words
+
+
+def test_without_a_forecast_there_are_no_words():
+    assert forecast_words(describe_forecast(an_assessment(Series()), at("12:00"))) is None
+    assert forecast_words({}) is None
+
+
+def test_a_draining_volume_in_words():
+    alert = a_draining_alert()
+    assert title(alert) == "critical: ci-7, dry at about 12:05, not before 12:05 UTC (vol-0a1, i-0a1)"
+    assert sentences(alert) == [
+        "Critical because at this pace it is dry within 15 min; it was ok.",
+        "Burst balance 18.0 % (972,000 credits) at 11:59 UTC; dry at about 12:05, not before 12:05 UTC.",
+        "It is draining at 2,700 credits/s; baseline 300 IOPS (100 GiB).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "first", "last"),
+    [
+        ({}, "ci-7", " (vol-0a1, i-0a1)"),
+        ({"tags": {}}, "vol-0a1", " (i-0a1)"),
+        ({"instance_id": None}, "ci-7", " (vol-0a1)"),
+        ({"instance_id": None, "tags": {}}, "vol-0a1", ""),
+    ],
+)
+def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
+    told = title(a_draining_alert(**changes))
+    assert told == f"critical: {first}, dry at about 12:05, not before 12:05 UTC{last}"
+
+
+def test_a_reminder_says_still():
+    memory = Memory()
+    memory.look("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
+    memory.look("12:00", draining_to(18, 3, count=20))
+    assert title(memory.alerts[-1]).startswith("still critical: vol-0a1")
+    assert sentences(memory.alerts[-1])[0] == "Critical because at this pace it is dry within 15 min."
+
+
+@pytest.mark.parametrize(
+    ("balance", "why"),
+    [
+        (draining_to(18, 3, count=20), "Critical because at this pace it is dry within 15 min"),
+        # 20 % at 0.1 % a minute: 200 min; but at full burst 6.7 min.
+        (draining_to(20, 0.1), "Critical because it drains, and full burst would empty it within 8 min"),
+        (draining_to(50, 0.9, count=40), "Warning because at this pace it is dry within 60 min"),
+        (draining_to(0.9, 0.1, count=9), "Exhausted because the balance is at or below 1 %"),
+    ],
+)
+def test_an_alert_says_which_rule_raised_it(balance, why):
+    [alert] = a_decision(an_assessment(balance)).alerts
+    assert sentences(alert)[0] == f"{why}; it was ok."
+
+
+def test_an_exhausted_volume_says_what_it_is_pinned_to():
+    [alert] = a_decision(an_assessment(balances(*[0.0] * 20), volume=a_volume(8))).alerts
+    assert title(alert) == "exhausted: vol-0a1 is out of credits, pinned to 100 IOPS (i-0a1)"
+    assert sentences(alert)[1:] == [
+        "Burst balance 0.0 % (0 credits) at 11:59 UTC; dry now.",
+        "Its balance stands still; baseline 100 IOPS (8 GiB).",
+    ]
+
+
+def test_a_recovered_volume_says_how_it_is_now():
+    memory = Memory()
+    memory.look("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
+    # Refilling: 0.5 % a minute = 450 credits/s. 50 % last 1,000 s at the worst, less 60 s.
+    memory.look("12:00", draining_to(50, -0.5, count=20), volume=a_volume(150))
+    alert = memory.alerts[-1]
+    assert title(alert) == "recovered: vol-0a1 (i-0a1)"
+    assert sentences(alert)[0].endswith("; it was critical.")
+    assert sentences(alert)[1:] == [
+        "Burst balance 50.0 % (2,700,000 credits) at 11:59 UTC; not draining; not dry before 12:16 UTC.",
+        "It is refilling at 450 credits/s; baseline 450 IOPS (150 GiB).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "because"),
+    [
+        ({"balance": Series()}, "no datapoint for 30 min while attached to a running instance"),
+        ({"balance": Series(), "volume": a_volume(attached=False)}, "it is not attached"),
+        ({"balance": Series(), "volume": a_volume(volume_type="gp3")}, "it is not a gp2 volume any more"),
+        ({"balance": Series(), "volume": a_volume(1_000)}, "at its size it cannot run dry"),
+        ({"balance": Series(), "instance_state": "stopped"}, "instance i-0a1 is stopped"),
+    ],
+)
+def test_a_volume_without_data_says_why(evidence, because):
+    memory = Memory()
+    memory.look("12:00", draining_to(18, 3, count=20))
+    memory.look("13:00", **evidence)
+    assert sentences(memory.alerts[-1]) == [f"Balance unknown: {because}; it was critical."]
+
+
+def test_a_gap_in_words():
+    memory = Memory()
+    memory.look("12:00", Series())
+    assert title(memory.alerts[-1]) == "unknown: vol-0a1 has no burst balance to read (i-0a1)"
+
+
+def test_what_a_volume_serves_is_told_where_it_is_known():
+    # 60,000 operations a minute are 1,000 a second.
+    decision = a_decision(
+        an_assessment(draining_to(18, 3, count=20), read_ops=balances(60.0), write_ops=balances(60_000.0))
+    )
+    assert sentences(decision.alerts[0])[-1] == "It serves 1 reads/s and 1,000 writes/s."
+
+
+def test_what_is_wrong_with_the_tags_is_told_along():
+    alert = replace(a_draining_alert(), evidence={"tag_faults": ["burstwatch:mode='on' is no mode"]})
+    assert sentences(alert)[-1] == "Tags: burstwatch:mode='on' is no mode."
+
+
+def test_a_rejected_policy_lists_its_faults_and_what_is_in_force():
+    rejected = ONE_OF_EACH[-1]
+    assert title(rejected) == "warning: policy rejected; the last good one stays in force"
+    assert sentences(rejected) == ["version: is missing", "In force: the policy of 11:00."]
+
+
+# what to do
+
+
+@pytest.mark.parametrize(("size_gib", "mib_s"), [(100, 128), (170, 128), (171, 250)])
+def test_the_proposal_is_a_gp3_no_slower_than_the_burst(size_gib, mib_s):
+    words = propose(a_volume(size_gib), HERE)
+    for part in ("vol-0a1", "gp3", "--iops 3000", f"--throughput {mib_s}"):
+        assert part in words
+
+
+def test_a_managed_volume_is_for_its_manager_to_change():
+    volume = a_volume(managed_by="arn:aws:ecs:us-east-1:1:service/ci")
+    assert (
+        propose(volume, HERE) == "managed by arn:aws:ecs:us-east-1:1:service/ci: change its volume type there"
+    )
+
+
+# the digest
+
+
+def many_alerts() -> list[Alert]:
+    """25 critical ones dry in 100..124 min, the soonest last, 2 exhausted, one recovered, one gap."""
+    critical = [
+        an_alert(
+            AlertKind.DRAINING,
+            alert_id=f"c{number}",
+            volume_id=f"vol-c{number}",
+            forecast={"time_to_empty_s": 7_440 - 60 * number, "time_to_empty_at": "2026-11-20T13:40:00Z"},
+        )
+        for number in range(25)
+    ]
+    exhausted = [an_alert(AlertKind.EXHAUSTED, alert_id=f"e{n}", level=Level.EXHAUSTED) for n in range(2)]
+    recovered = an_alert(AlertKind.RECOVERED, alert_id="r", level=Level.OK)
+    gap = an_alert(AlertKind.TELEMETRY_GAP, alert_id="g", level=Level.UNKNOWN)
+    return [gap, recovered, *critical, *exhausted]
+
+
+def a_digest(alerts: list[Alert]) -> Alert:
+    return make_digest(alerts, place=HERE, runbooks_url="runbooks", now_s=int(at("12:00")))
+
+
+def test_a_digest_counts_them_all_and_names_the_most_urgent():
+    digest = a_digest(many_alerts())
+    assert (digest.kind, digest.level, digest.volume_id) == (AlertKind.DIGEST, Level.EXHAUSTED, None)
+    assert digest.evidence["alerts"] == 29
+    assert digest.evidence["by_kind"] == {
+        "BurstBalanceExhausted": 2,
+        "BurstBalanceDraining": 25,
+        "BurstBalanceRecovered": 1,
+        "TelemetryGap": 1,
+    }
+    named = [line["volume_id"] for line in digest.evidence["most_urgent"]]
+    assert named == ["vol-0a1", "vol-0a1", *(f"vol-c{number}" for number in range(24, 6, -1))]
+
+
+def test_a_digest_in_words():
+    digest = a_digest(many_alerts())
+    assert title(digest) == "exhausted: 29 burst-balance alerts at once in us-east-1"
+    said = sentences(digest)
+    assert said[0].startswith("2 BurstBalanceExhausted, 25 BurstBalanceDraining, ")
+    assert said[0].endswith(". Each is in the ledger; the most urgent:")
+    assert said[3] == "critical: vol-c24, balance unknown, dry at about 13:40 UTC"
+    assert (len(said), said[-1]) == (22, "and 9 more")
+
+
+def test_a_digest_says_what_each_volume_holds():
+    alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(11)]
+    assert sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, dry at about 12:05 UTC (vol-0)"
+
+
+@pytest.mark.parametrize(("count", "said"), [(11, 12), (20, 21), (21, 22)])
+def test_a_digest_counts_what_it_does_not_name(count, said):
+    alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(count)]
+    lines = sentences(a_digest(alerts))
+    assert len(lines) == said
+    assert (lines[-1] == "and 1 more") is (count == 21)
+
+
+def test_the_same_alerts_in_any_order_are_the_same_digest():
+    alerts = many_alerts()
+    assert a_digest(alerts).alert_id == a_digest(alerts[::-1]).alert_id
+    assert a_digest(alerts).alert_id != a_digest(alerts[1:]).alert_id

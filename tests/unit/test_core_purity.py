@@ -1,0 +1,85 @@
+"""The core takes time and everything else as arguments: no clock, no files, no terminal, no world outside."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import burstwatch.core
+
+CORE = sorted(Path(burstwatch.core.__path__[0]).glob("**/*.py"))
+
+# Modules of the standard library that compute and nothing else; zoneinfo looks up a table, which is no clock.
+PURE = {
+    "abc", "bisect", "calendar", "collections", "collections.abc", "dataclasses", "datetime", "enum",
+    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics", "typing",
+    "unicodedata", "zoneinfo",
+}  # fmt: skip
+CLOCKS = {"now", "utcnow", "today"}
+OUTSIDE = {"open", "print", "input", "breakpoint", "exec", "eval", "compile", "__import__"}
+
+
+def impurities(source: str) -> list[str]:
+    """What in this source reaches outside, each with its line."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found += [f"{node.lineno}: import {alias.name}" for alias in names if alias.name not in PURE]
+            case ast.ImportFrom(module=module, level=level):
+                ours = level == 0 and f"{module}.".startswith("burstwatch.core.")
+                if not ours and module not in PURE:
+                    found.append(f"{node.lineno}: from {module}")
+            case ast.Attribute(value=ast.Name(id=of) | ast.Attribute(attr=of), attr=name):
+                found += (
+                    [f"{node.lineno}: {of}.{name}"] if of in {"date", "datetime"} and name in CLOCKS else []
+                )
+            case ast.Name(id=name) if name in OUTSIDE:
+                found.append(f"{node.lineno}: {name}")
+    return found
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.stem)
+def test_the_core_reaches_for_nothing_outside(path):
+    assert impurities(path.read_text()) == []
+
+
+def test_there_is_a_core():
+    assert {"assess", "decide", "forecast", "levels", "policy"} <= {path.stem for path in CORE}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import boto3", "1: import boto3"),
+        ("import os.path", "1: import os.path"),
+        ("import time", "1: import time"),
+        ("import logging as quiet", "1: import logging"),
+        ("from random import choice", "1: from random"),
+        ("from . import alerts", "1: from None"),
+        ("from burstwatch.adapters import ec2", "1: from burstwatch.adapters"),
+        ("def late():\n    from pathlib import Path", "2: from pathlib"),
+        ("x = datetime.now()", "1: datetime.now"),
+        ("x = dt.datetime.utcnow()", "1: datetime.utcnow"),
+        ("clock = date.today", "1: date.today"),
+        ("print('here')", "1: print"),
+        ("with open('f') as f: pass", "1: open"),
+        ("answer = input()", "1: input"),
+        ("read = open", "1: open"),
+    ],
+)
+def test_the_ways_outside_are_seen(source, found):
+    assert impurities(source) == [found]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from burstwatch.core.levels import Level",
+        "from datetime import UTC, datetime\nx = datetime.fromtimestamp(0, tz=UTC)",
+        "price = prices.now + 1",
+        "from collections.abc import Mapping",
+    ],
+)
+def test_what_only_computes_is_left_alone(source):
+    assert impurities(source) == []

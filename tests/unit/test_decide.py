@@ -1,0 +1,519 @@
+from datetime import timedelta
+
+import pytest
+
+from burstwatch.core.alerts import AlertKind, Place
+from burstwatch.core.assess import UnknownReason
+from burstwatch.core.decide import Action, Look, decide, decide_deleted
+from burstwatch.core.ledger import EntryKind, VolumeState
+from burstwatch.core.levels import Level
+from burstwatch.core.policy import AlertPolicy, Mode, Policy
+from burstwatch.core.samples import Series
+from burstwatch.core.tags import Wishes
+from conftest import Memory, a_decision, a_look, a_volume, an_assessment, at, balances, draining_to
+
+GAP = Series()
+
+# Balances of 100 GiB whose newest minute starts as given; the levels are worked out in test_levels.
+# Full burst costs 3 % a minute, so 18 % last 6 min; 50 % at 0.9 % a minute last 55 min.
+
+
+def calm(newest: str = "11:58") -> Series:
+    return balances(*[100.0] * 31, newest_starts_at=newest)
+
+
+def steady(newest: str = "11:58") -> Series:
+    return balances(*[60.0] * 31, newest_starts_at=newest)
+
+
+def warning(newest: str = "11:58") -> Series:
+    return draining_to(50, 0.9, count=40, newest_starts_at=newest)
+
+
+def critical(newest: str = "11:58") -> Series:
+    return draining_to(18, 3, count=20, newest_starts_at=newest)
+
+
+def exhausted(newest: str = "11:58") -> Series:
+    return draining_to(0, 3, count=20, newest_starts_at=newest)
+
+
+AT_LEVEL = {Level.WARNING: warning, Level.CRITICAL: critical, Level.EXHAUSTED: exhausted}
+KIND = {
+    Level.WARNING: AlertKind.DRAINING,
+    Level.CRITICAL: AlertKind.DRAINING,
+    Level.EXHAUSTED: AlertKind.EXHAUSTED,
+}
+
+
+# which change of level is told
+
+
+@pytest.mark.parametrize("level", AT_LEVEL)
+def test_entering_a_level_from_warning_up_is_told_at_once(level):
+    decision = a_decision(an_assessment(AT_LEVEL[level]()))
+    [alert] = decision.alerts
+    assert decision.action is Action.ALERT
+    assert (alert.kind, alert.level, alert.previous_level) == (KIND[level], level, Level.OK)
+    assert not alert.is_reminder
+    assert decision.reason == f"ok before, now {level}"
+
+
+@pytest.mark.parametrize(("balance", "level"), [(calm(), Level.OK), (steady(), Level.WATCH)])
+def test_levels_below_warning_are_nobodys_business(balance, level):
+    decision = a_decision(an_assessment(balance))
+    assert (decision.level, decision.action, decision.alerts) == (level, Action.NONE, ())
+    assert decision.reason == level
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (Level.WARNING, Level.CRITICAL),
+        (Level.CRITICAL, Level.EXHAUSTED),
+        (Level.WARNING, Level.EXHAUSTED),
+    ],
+)
+def test_a_volume_that_gets_worse_is_told_again(first, then):
+    memory = Memory()
+    memory.look("12:00", AT_LEVEL[first]())
+    [alert] = memory.look("12:01", AT_LEVEL[then]("11:59")).alerts
+    assert (alert.level, alert.previous_level, alert.is_reminder) == (then, first, False)
+
+
+def test_a_volume_that_gets_better_but_not_well_is_told():
+    # 72 % at 1.3 % a minute: 55 min, beyond the 30 min at which critical is left.
+    memory = Memory()
+    memory.look("12:00", critical())
+    [alert] = memory.look("13:00", draining_to(72, 1.3, count=20, newest_starts_at="12:58")).alerts
+    assert (alert.kind, alert.level) == (AlertKind.DRAINING, Level.WARNING)
+    assert (alert.previous_level, alert.is_reminder) == (Level.CRITICAL, False)
+
+
+@pytest.mark.parametrize("level", AT_LEVEL)
+@pytest.mark.parametrize(("balance", "now_at"), [(calm, Level.OK), (steady, Level.WATCH)])
+def test_a_volume_that_is_well_again_is_told_as_recovered(level, balance, now_at):
+    memory = Memory()
+    memory.look("12:00", AT_LEVEL[level]())
+    decision = memory.look("15:00", balance("14:58"))
+    [alert] = decision.alerts
+    assert (alert.kind, alert.level, alert.previous_level) == (AlertKind.RECOVERED, now_at, level)
+    assert decision.reason == f"{level} before, now {now_at}"
+    assert memory.look("15:05", balance("15:03")).alerts == ()
+
+
+@pytest.mark.parametrize("level", AT_LEVEL)
+def test_a_level_that_lasts_is_told_once_until_a_reminder_is_due(level):
+    memory = Memory()
+    memory.look("12:00", AT_LEVEL[level]())
+    decision = memory.look("13:59", AT_LEVEL[level]("13:57"))
+    assert decision.alerts == ()
+    assert decision.reason == f"{level}, alerted 119 min ago"
+    decision = memory.look("14:00", AT_LEVEL[level]("13:58"))
+    [alert] = decision.alerts
+    assert (alert.kind, alert.level, alert.is_reminder) == (KIND[level], level, True)
+    assert decision.reason == f"still {level}"
+    assert memory.look("15:59", AT_LEVEL[level]("15:57")).alerts == ()
+    assert memory.look("16:00", AT_LEVEL[level]("15:58")).alerts[0].is_reminder
+
+
+def test_reminders_come_as_often_as_the_policy_says():
+    memory = Memory(policy=Policy(alerts=AlertPolicy(remind_every=timedelta(minutes=5))))
+    memory.look("12:00", critical())
+    assert memory.look("12:04", critical("12:02")).alerts == ()
+    assert memory.look("12:05", critical("12:03")).alerts[0].is_reminder
+
+
+@pytest.mark.parametrize(
+    ("newest", "is_told"), [((5.0, 5.0), True), ((4.9, 5.0), False), ((5.0, 4.9), False)]
+)
+def test_a_volume_out_of_exhaustion_is_told_at_the_second_reading_of_five_per_cent(newest, is_told):
+    memory = Memory()
+    memory.look("12:00", exhausted())
+    rising = draining_to(4.5, -0.1, count=20).values
+    alerts = memory.look("12:30", balances(*rising, *newest, newest_starts_at="12:28")).alerts
+    assert bool(alerts) is is_told
+
+
+def test_a_second_incident_is_told_like_the_first():
+    memory = Memory()
+    memory.look("12:00", critical())
+    memory.look("15:00", calm("14:58"))
+    [alert] = memory.look("18:00", critical("17:58")).alerts
+    assert (alert.kind, alert.previous_level, alert.is_reminder) == (AlertKind.DRAINING, Level.OK, False)
+
+
+# what mode observe leaves out
+
+
+@pytest.mark.parametrize("balance", [warning(), critical(), exhausted(), GAP])
+def test_mode_observe_sends_no_alert(balance):
+    decision = a_decision(an_assessment(balance), mode=Mode.OBSERVE)
+    assert (decision.action, decision.alerts, decision.has_proposed) == (Action.NONE, (), False)
+    assert decision.reason.endswith("; mode observe sends no alert")
+
+
+def test_mode_observe_records_the_level_all_the_same():
+    decision = a_decision(an_assessment(critical()), mode=Mode.OBSERVE)
+    assert decision.level is Level.CRITICAL
+    assert [(entry.kind, dict(entry.body)) for entry in decision.change.entries] == [
+        (EntryKind.LEVEL_CHANGED, {"from": "ok", "to": "critical"})
+    ]
+
+
+def test_a_volume_that_leaves_mode_observe_while_critical_is_told_then():
+    memory = Memory(mode=Mode.OBSERVE)
+    memory.look("12:00", critical())
+    memory.mode = Mode.PROPOSE
+    [alert] = memory.look("12:01", critical("11:59")).alerts
+    assert (alert.level, alert.is_reminder) == (Level.CRITICAL, False)
+
+
+@pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
+def test_the_other_modes_tell_what_to_do(mode):
+    decision = a_decision(an_assessment(critical()), mode=mode)
+    assert decision.alerts[0].action
+    assert decision.has_proposed
+
+
+def test_a_recovery_proposes_nothing():
+    memory = Memory()
+    memory.look("12:00", critical())
+    decision = memory.look("15:00", calm("14:58"))
+    assert decision.alerts[0].action is None
+    assert not decision.has_proposed
+
+
+# missing data
+
+
+def test_a_telemetry_gap_is_told_once():
+    memory = Memory()
+    [alert] = memory.look("12:00", GAP, instance_state="running").alerts
+    assert (alert.kind, alert.level, alert.previous_level) == (
+        AlertKind.TELEMETRY_GAP,
+        Level.UNKNOWN,
+        Level.OK,
+    )
+    assert alert.reading["unknown_reason"] == "telemetry_gap"
+    decision = memory.look("16:00", GAP, instance_state="running")
+    assert decision.alerts == ()
+    assert decision.reason == "telemetry_gap, alerted"
+
+
+def test_data_that_comes_back_after_a_gap_is_told_once():
+    memory = Memory()
+    memory.look("12:00", GAP)
+    [alert] = memory.look("12:15", calm("12:13")).alerts
+    assert (alert.kind, alert.level) == (AlertKind.RECOVERED, Level.OK)
+    assert memory.look("12:30", calm("12:28")).alerts == ()
+
+
+def test_a_volume_found_critical_after_a_gap_is_told_as_critical():
+    memory = Memory()
+    memory.look("12:00", GAP)
+    [alert] = memory.look("12:15", critical("12:13")).alerts
+    assert (alert.kind, alert.level) == (AlertKind.DRAINING, Level.CRITICAL)
+
+
+def test_a_second_gap_is_told_again():
+    memory = Memory()
+    memory.look("12:00", GAP)
+    memory.look("12:15", calm("12:13"))
+    [alert] = memory.look("13:00", GAP).alerts
+    assert alert.kind is AlertKind.TELEMETRY_GAP
+
+
+def test_a_volume_that_was_critical_keeps_its_level_over_a_gap():
+    memory = Memory()
+    memory.look("12:00", critical())
+    decision = memory.look("12:40", GAP)
+    assert (decision.level, decision.previous_level) == (Level.UNKNOWN, Level.CRITICAL)
+    assert (memory.state.level, memory.state.alerted_level) == (Level.CRITICAL, Level.CRITICAL)
+    [alert] = memory.look("13:00", calm("12:58")).alerts
+    assert (alert.kind, alert.previous_level) == (AlertKind.RECOVERED, Level.CRITICAL)
+
+
+def test_no_reminder_is_sent_while_the_data_is_missing():
+    memory = Memory()
+    memory.look("12:00", critical())
+    memory.look("12:40", GAP)
+    assert memory.look("14:30", GAP).alerts == ()
+
+
+@pytest.mark.parametrize("minutes_apart", [1, 5, 10])
+def test_a_read_that_fails_is_told_when_it_has_failed_for_half_an_hour(minutes_apart):
+    memory = Memory()
+    for minute in range(0, 30, minutes_apart):
+        decision = memory.look(f"12:{minute:02}", None, read_error="Throttling")
+        assert (decision.alerts, decision.reason) == ((), "read_failed")
+    [alert] = memory.look("12:30", None, read_error="Throttling").alerts
+    assert alert.kind is AlertKind.TELEMETRY_GAP
+    assert (alert.reading["unknown_reason"], alert.reading["unknown_because"]) == (
+        "read_failed",
+        "Throttling",
+    )
+    assert memory.look("12:31", None, read_error="Throttling").alerts == ()
+    assert memory.look("12:32", calm("12:30")).alerts[0].kind is AlertKind.RECOVERED
+
+
+def test_reads_that_fail_now_and_then_are_not_told():
+    memory = Memory()
+    for hour in range(9, 15):
+        memory.look(f"{hour}:00", None, read_error="Throttling")
+        memory.look(f"{hour}:20", calm(f"{hour}:18"))
+    assert memory.alerts == []
+
+
+def test_a_failed_read_that_turns_out_to_be_a_gap_is_told_once():
+    memory = Memory()
+    memory.look("12:00", None, read_error="Throttling")
+    memory.look("12:30", None, read_error="Throttling")
+    memory.look("12:35", GAP)
+    memory.look("13:30", None, read_error="Throttling")
+    assert [alert.kind for alert in memory.alerts] == [AlertKind.TELEMETRY_GAP]
+
+
+@pytest.mark.parametrize(
+    ("volume", "evidence", "reason"),
+    [
+        (a_volume(attached=False, instance_id=None), {}, UnknownReason.DETACHED),
+        (a_volume(volume_type="gp3"), {}, UnknownReason.NOT_BURSTABLE_TYPE),
+        (a_volume(1_000), {}, UnknownReason.CANNOT_RUN_DRY),
+        (a_volume(), {"instance_state": "stopped"}, UnknownReason.INSTANCE_STOPPED),
+    ],
+)
+@pytest.mark.parametrize("before", [critical(), GAP])
+def test_a_volume_that_needs_no_watching_any_more_closes_its_alert(volume, evidence, reason, before):
+    memory = Memory()
+    [opened] = memory.look("12:00", before).alerts
+    decision = memory.look("12:40", GAP, volume=volume, **evidence)
+    [alert] = decision.alerts
+    assert (alert.kind, alert.level) == (AlertKind.RECOVERED, Level.UNKNOWN)
+    assert alert.previous_level is (Level.CRITICAL if opened.level is Level.CRITICAL else Level.OK)
+    assert alert.reading["unknown_reason"] == reason
+    assert memory.look("12:55", GAP, volume=volume, **evidence).alerts == ()
+
+
+def test_a_volume_that_was_detached_is_forgotten():
+    memory = Memory()
+    memory.look("12:00", critical())
+    decision = memory.look("12:01", GAP, volume=a_volume(attached=False))
+    assert decision.change.state is None
+    assert dict(decision.change.entries[0].body) == {"from": "critical", "to": "unknown"}
+
+
+def test_an_attached_again_volume_keeps_its_level_while_it_is_too_new():
+    memory = Memory()
+    memory.look("12:00", critical())
+    decision = memory.look("12:40", GAP, arrived_at_s=int(at("12:35")))
+    assert decision.assessment.unknown_reason is UnknownReason.TOO_NEW
+    assert decision.alerts == ()
+    assert memory.state.level is Level.CRITICAL
+
+
+@pytest.mark.parametrize("state", [None, VolumeState(volume_id="vol-0a1", revision=7, level=Level.CRITICAL)])
+def test_a_volume_without_a_basis_to_judge_is_never_healthy(state):
+    assert a_decision(an_assessment(GAP), state).level is Level.UNKNOWN
+
+
+# what is written
+
+
+def test_a_calm_volume_writes_nothing():
+    assert a_decision(an_assessment(calm())).change is None
+
+
+@pytest.mark.parametrize(
+    "volume", [a_volume(attached=False), a_volume(volume_type="gp3"), a_volume(1_000)], ids=str
+)
+def test_a_volume_that_is_not_polled_writes_nothing(volume):
+    assert a_decision(an_assessment(GAP, volume=volume)).change is None
+
+
+def test_a_volume_that_is_calm_again_is_forgotten():
+    memory = Memory()
+    memory.look("12:00", steady())
+    assert memory.state is not None
+    decision = memory.look("15:00", calm("14:58"))
+    assert (decision.change.state, decision.change.alerts) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("balance", "evidence"),
+    [
+        (steady(), {}),
+        (critical(), {}),
+        (GAP, {}),
+        (GAP, {"instance_state": "stopped"}),
+        (GAP, {"arrived_at_s": int(at("11:59"))}),
+        (None, {"read_error": "Throttling"}),
+    ],
+)
+def test_a_volume_with_anything_going_on_is_remembered(balance, evidence):
+    assert a_decision(an_assessment(balance, **evidence)).change.state is not None
+
+
+def test_a_change_names_the_revision_it_was_decided_from():
+    memory = Memory()
+    assert memory.look("12:00", critical()).change.expected_revision is None
+    seen = memory.state.revision
+    assert memory.look("12:01", critical("11:59")).change.expected_revision == seen
+
+
+def test_the_ledger_hears_of_a_change_of_level_and_of_the_alert_in_full():
+    change = a_decision(an_assessment(critical())).change
+    level_changed, alerted = change.entries
+    assert (level_changed.kind, dict(level_changed.body)) == (
+        EntryKind.LEVEL_CHANGED,
+        {"from": "ok", "to": "critical"},
+    )
+    assert (alerted.kind, alerted.body) == (EntryKind.ALERT, change.alerts[0].to_document())
+    assert {entry.at_s for entry in change.entries} == {at("12:00")}
+    assert {entry.revision for entry in change.entries} == {change.state.revision}
+
+
+def test_a_level_that_lasts_adds_nothing_to_the_ledger():
+    memory = Memory()
+    memory.look("12:00", critical())
+    assert memory.look("12:01", critical("11:59")).change.entries == ()
+    assert memory.state.level_since_s == at("12:00")
+
+
+def test_what_was_read_is_remembered():
+    state = a_decision(an_assessment(steady())).change.state
+    assert (state.balance_pct, state.balance_at_s) == (60.0, at("11:59"))
+
+
+# alert ids and revisions
+
+
+def test_the_same_look_at_the_same_state_gives_the_same_alert_id():
+    first, again = (a_decision(an_assessment(critical())) for _ in range(2))
+    assert first.alerts[0].alert_id == again.alerts[0].alert_id
+    assert first == again
+
+
+def test_every_alert_has_an_id_of_its_own():
+    memory = Memory()
+    looks = [
+        ("12:00", critical("11:58")),
+        ("14:00", critical("13:58")),
+        ("15:00", calm("14:58")),
+        ("15:01", critical("14:59")),
+        ("15:02", exhausted("15:00")),
+        ("15:40", GAP),
+    ]
+    for clock, balance in looks:
+        memory.look(clock, balance)
+    assert len(memory.alerts) == len({alert.alert_id for alert in memory.alerts}) == len(looks)
+
+
+def test_a_revision_rises_even_after_a_state_was_dropped():
+    memory = Memory()
+    memory.look("12:00", critical())
+    first = memory.state.revision
+    closed = memory.look("15:00", calm("14:58")).change
+    assert closed.state is None
+    memory.look("15:05", critical("15:03"))
+    assert first < closed.entries[0].revision < memory.state.revision
+
+
+def test_a_revision_rises_though_the_clock_stands_still():
+    memory = Memory()
+    revisions = []
+    for _ in range(3):
+        memory.look("12:00", critical())
+        revisions.append(memory.state.revision)
+    assert revisions == sorted(set(revisions))
+
+
+# when to look again
+
+
+@pytest.mark.parametrize(
+    ("balance", "minutes"),
+    [
+        # 100 GiB, baseline 300: a calm volume waits for the sweep, every 15 min (see test_cadence).
+        (calm(), 15),
+        # 60 % is 1,200 s at full burst, less 840 s: 6 min, but 5 min at most; 51 % leaves 3 min, 18 % none.
+        (steady(), 5),
+        (balances(*[51.0] * 31), 3),
+        (critical(), 1),
+        (GAP, 15),
+        (None, 1),
+    ],
+)
+def test_the_look_interval_follows_from_what_was_seen(balance, minutes):
+    assert a_decision(an_assessment(balance)).look_interval_s == minutes * 60
+
+
+@pytest.mark.parametrize(
+    ("balance", "evidence", "minutes"),
+    [
+        (calm(), {}, None),
+        (GAP, {}, None),
+        (GAP, {"instance_state": "stopped"}, None),
+        (steady(), {}, 5),
+        (critical(), {}, 1),
+        (GAP, {"arrived_at_s": int(at("11:59"))}, 1),
+        (None, {"read_error": "Throttling"}, 1),
+        # Calm, but it has just arrived or been modified: full bucket, five minutes at most.
+        (calm(), {"arrived_at_s": int(at("11:59"))}, 5),
+        (calm(), {"modified_at_s": int(at("11:59")), "smaller_size_gib": 100}, 5),
+    ],
+)
+def test_only_a_volume_in_focus_has_a_next_look_of_its_own(balance, evidence, minutes):
+    change = a_decision(an_assessment(balance, **evidence)).change
+    due_at_s = change and change.state.next_look_at_s
+    assert due_at_s == (minutes and at("12:00") + 60 * minutes)
+
+
+@pytest.mark.parametrize(
+    "volume", [a_volume(attached=False), a_volume(volume_type="io1"), a_volume(1_000)], ids=str
+)
+def test_a_volume_that_cannot_be_polled_has_no_look_interval(volume):
+    assert a_decision(an_assessment(GAP, volume=volume)).look_interval_s is None
+
+
+def test_the_next_look_counts_from_the_time_of_the_tick_not_from_when_it_ran():
+    look = Look(now_s=at("12:00:50"), tick_s=int(at("12:00")), place=Place(region="us-east-1"))
+    decision = decide(
+        an_assessment(steady(), now="12:00:50"), None, Wishes(mode=Mode.PROPOSE), policy=Policy(), look=look
+    )
+    assert decision.change.state.next_look_at_s == at("12:05")
+
+
+@pytest.mark.parametrize(
+    ("newest", "minutes"),
+    # The minute of 11:54 is 5 min old, as metric_lag allows; with each minute more the look comes one sooner.
+    [("11:54", None), ("11:53", 4), ("11:52", 3), ("11:50", 1), ("11:40", 1)],
+)
+def test_a_calm_volume_whose_data_is_late_is_looked_at_sooner(newest, minutes):
+    change = a_decision(an_assessment(calm(newest))).change
+    due_at_s = change and change.state.next_look_at_s
+    assert due_at_s == (minutes and at("12:00") + 60 * minutes)
+
+
+# volumes that are no more
+
+
+def test_a_deleted_volume_closes_its_alert():
+    memory = Memory()
+    memory.look("12:00", critical())
+    change = decide_deleted(memory.state, policy=Policy(), look=a_look("12:05"))
+    [alert] = change.alerts
+    assert (alert.kind, alert.level, alert.previous_level) == (
+        AlertKind.RECOVERED,
+        Level.UNKNOWN,
+        Level.CRITICAL,
+    )
+    assert alert.alert_id not in {told.alert_id for told in memory.alerts}
+    assert (change.state, change.expected_revision) == (None, memory.state.revision)
+
+
+def test_a_deleted_volume_nobody_was_told_about_is_forgotten_in_silence():
+    memory = Memory()
+    memory.look("12:00", steady())
+    change = decide_deleted(memory.state, policy=Policy(), look=a_look("12:05"))
+    assert (change.state, change.alerts) == (None, ())

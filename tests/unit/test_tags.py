@@ -1,0 +1,161 @@
+import pytest
+
+from burstwatch.core.policy import Mode, ModePolicy
+from burstwatch.core.tags import read_tags
+
+DEFAULT = ModePolicy()
+BY_TEAM_TAG = ModePolicy(opt_in_tag=("team:flips", "Yes please"))
+OPTED_IN = {"team:flips": "Yes please"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "mode"),
+    [
+        ({}, Mode.PROPOSE),
+        ({"Name": "ci-7", "team": "build"}, Mode.PROPOSE),
+        ({"burstwatch:mode": "observe"}, Mode.OBSERVE),
+        ({"burstwatch:mode": "propose"}, Mode.PROPOSE),
+        ({"burstwatch:mode": "auto"}, Mode.AUTO),
+    ],
+)
+def test_the_mode_is_what_the_tag_asks_for(tags, mode):
+    wishes = read_tags(tags, DEFAULT)
+    assert (wishes.mode, wishes.faults) == (mode, ())
+
+
+@pytest.mark.parametrize("default", [Mode.OBSERVE, Mode.PROPOSE])
+@pytest.mark.parametrize("asked", [*Mode, None])
+@pytest.mark.parametrize("highest", Mode)
+def test_no_volume_gets_more_than_the_policys_highest(default, asked, highest):
+    tags = {"burstwatch:mode": str(asked)} if asked else {}
+    wishes = read_tags(tags, ModePolicy(default=default, highest=highest))
+    assert wishes.mode is min(asked or default, highest, key=lambda mode: mode.rank)
+
+
+@pytest.mark.parametrize(
+    "text", ["Auto", "AUTO", " auto", "auto ", "", "yes", "true", "auto\n", "\u0430uto", "flip"]
+)
+@pytest.mark.parametrize("default", [Mode.OBSERVE, Mode.PROPOSE])
+def test_a_mode_that_is_none_is_reported_and_read_as_the_default(text, default):
+    wishes = read_tags({"burstwatch:mode": text}, ModePolicy(default=default))
+    [fault] = wishes.faults
+    assert wishes.mode is default
+    assert fault.startswith("burstwatch:mode=")
+    assert fault.endswith(f"is not observe, propose or auto; treated as {default}")
+
+
+@pytest.mark.parametrize(
+    ("tags", "mode", "faults"),
+    [
+        (OPTED_IN, Mode.AUTO, 0),
+        (OPTED_IN | {"burstwatch:mode": "auto"}, Mode.AUTO, 0),
+        # A mode tag can always ask for less.
+        (OPTED_IN | {"burstwatch:mode": "propose"}, Mode.PROPOSE, 0),
+        (OPTED_IN | {"burstwatch:mode": "observe"}, Mode.OBSERVE, 0),
+        (OPTED_IN | {"burstwatch:mode": "flip"}, Mode.PROPOSE, 1),
+        # Not opted in: the tag must match to the letter.
+        ({}, Mode.PROPOSE, 0),
+        ({"team:flips": "yes please"}, Mode.PROPOSE, 0),
+        ({"Team:flips": "Yes please"}, Mode.PROPOSE, 0),
+        ({"team:flips": "Yes please "}, Mode.PROPOSE, 0),
+        ({"burstwatch:mode": "auto"}, Mode.PROPOSE, 1),
+        ({"burstwatch:mode": "observe"}, Mode.OBSERVE, 0),
+    ],
+)
+def test_the_opt_in_tag_may_have_another_name(tags, mode, faults):
+    wishes = read_tags(tags, BY_TEAM_TAG)
+    assert (wishes.mode, len(wishes.faults)) == (mode, faults)
+
+
+def test_auto_without_the_opt_in_tag_says_which_tag_is_missing():
+    assert read_tags({"burstwatch:mode": "auto"}, BY_TEAM_TAG).faults == (
+        "burstwatch:mode=auto needs the opt-in tag team:flips=Yes please as well; treated as propose",
+    )
+
+
+def test_opting_in_is_of_no_avail_where_the_policy_allows_proposals_only():
+    policy = ModePolicy(highest=Mode.PROPOSE, opt_in_tag=BY_TEAM_TAG.opt_in_tag)
+    assert read_tags(OPTED_IN, policy).mode is Mode.PROPOSE
+
+
+@pytest.mark.parametrize(
+    ("text", "is_set", "faults"),
+    [
+        (None, False, 0),
+        ("true", True, 0),
+        ("false", False, 0),
+        ("True", False, 1),
+        ("yes", False, 1),
+        ("1", False, 1),
+        ("", False, 1),
+        ("true ", False, 1),
+    ],
+)
+@pytest.mark.parametrize(
+    ("key", "wish"), [("burstwatch:critical", "is_critical"), ("burstwatch:ignore", "is_ignored")]
+)
+def test_a_flag_is_true_or_false_and_nothing_else(key, wish, text, is_set, faults):
+    wishes = read_tags({} if text is None else {key: text}, DEFAULT)
+    assert (getattr(wishes, wish), len(wishes.faults)) == (is_set, faults)
+
+
+def test_a_bad_flag_says_what_it_is_taken_for():
+    assert read_tags({"burstwatch:ignore": "yes"}, DEFAULT).faults == (
+        "burstwatch:ignore='yes' is not true or false; treated as false",
+    )
+
+
+@pytest.mark.parametrize(
+    "key", ["burstwatch:modes", "burstwatch:", "Burstwatch:mode", "BURSTWATCH:IGNORE", "burstwatch:mode "]
+)
+def test_a_misspelt_key_is_reported(key):
+    [fault] = read_tags({key: "auto"}, DEFAULT).faults
+    assert fault.startswith(f"'{key}' is no tag of burstwatch's; known: burstwatch:critical, ")
+
+
+@pytest.mark.parametrize("key", ["burstwatch", "burstwatch-mode", "mode", "aws:burstwatch:mode", ""])
+def test_other_peoples_tags_are_left_alone(key):
+    wishes = read_tags({key: "auto"}, DEFAULT)
+    assert (wishes.mode, wishes.faults) == (Mode.PROPOSE, ())
+
+
+def test_an_opt_in_tag_under_our_prefix_is_no_misspelt_key():
+    policy = ModePolicy(opt_in_tag=("burstwatch:may-flip", "true"))
+    wishes = read_tags({"burstwatch:may-flip": "true"}, policy)
+    assert (wishes.mode, wishes.faults) == (Mode.AUTO, ())
+
+
+def test_every_fault_of_a_volume_is_reported_at_once():
+    tags = {
+        "burstwatch:mode": "on",
+        "burstwatch:critical": "yes",
+        "burstwatch:ignore": "no",
+        "burstwatch:x": "",
+    }
+    assert len(read_tags(tags, DEFAULT).faults) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 256,
+        "\u202eotua",
+        "a\nb\r\n\x1b[31mred",
+        "\x00",
+        "'; DROP TABLE volumes; --",
+        "<!channel> <https://example.com|click>",
+        "\ud800",
+        "🔥" * 200,
+    ],
+)
+@pytest.mark.parametrize("key", ["burstwatch:mode", "burstwatch:critical"])
+def test_hostile_text_is_shown_short_and_on_one_line(key, text):
+    [fault] = read_tags({key: text}, DEFAULT).faults
+    assert fault.isprintable()
+    assert len(fault) < 160
+
+
+def test_a_hostile_key_is_shown_short_and_on_one_line():
+    [fault] = read_tags({"burstwatch:\x1b[2J\n" + "x" * 100: "true"}, DEFAULT).faults
+    assert fault.isprintable()
+    assert fault.startswith("'burstwatch:?[2J?xxxx")
