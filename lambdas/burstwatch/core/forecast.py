@@ -41,13 +41,16 @@ class Forecast:
 
     ``soonest_empty_s`` is None for a volume that cannot run dry. ``time_to_empty_s`` is None when the volume
     is not draining; ``earliest_s`` and ``latest_s`` are the estimates of the fastest and the slowest horizon,
-    ``latest_s`` None where some horizon saw no drain at all.
+    ``latest_s`` None where some horizon saw no drain at all. The estimate is believed
+    when the drain has lasted a third of what it is said to go on for; otherwise it is the mean of as far back
+    as the samples reach.
     """
 
     draining: bool
     drain_per_s: float | None
     soonest_empty_s: float | None
     time_to_empty_s: float | None = None
+    is_believed: bool = False
     earliest_s: float | None = None
     latest_s: float | None = None
     drains: tuple[Drain, ...] = ()
@@ -120,6 +123,7 @@ def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:
         drain_per_s=believed.per_s,
         soonest_empty_s=soonest,
         time_to_empty_s=empty_in(believed.per_s),
+        is_believed=_counts(believed, credits_left),
         earliest_s=empty_in(max(rates)),
         latest_s=empty_in(min(rates)) if min(rates) > 0 else None,
         drains=drains,
@@ -135,13 +139,17 @@ def _settled(drains: tuple[Drain, ...]) -> Drain | None:
 def _believed(drains: tuple[Drain, ...], settled: Drain | None, credits_left: float) -> Drain | None:
     """The drain whose word counts; None where the volume is not draining."""
     falling = [drain for drain in drains if drain.per_s > 0]
-    counting = [d for d in falling if credits_left / d.per_s <= BELIEVED_FOR * d.span_s]
+    counting = [drain for drain in falling if _counts(drain, credits_left)]
     if settled is None or (settled.per_s <= 0 and (not counting or counting[0].span_s > settled.span_s)):
         return None
     if counting:
         return min(counting, key=lambda d: credits_left / d.per_s)
     longest = drains[-1]
     return longest if longest.per_s > 0 else None
+
+
+def _counts(drain: Drain, credits_left: float) -> bool:
+    return credits_left / drain.per_s <= BELIEVED_FOR * drain.span_s
 
 
 def _fell_last(balance: Series) -> bool:

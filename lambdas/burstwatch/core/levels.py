@@ -4,7 +4,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from burstwatch.core.assess import Assessment
-from burstwatch.core.forecast import not_falling_for
+from burstwatch.core.forecast import Forecast, not_falling_for
 from burstwatch.core.policy import CadencePolicy, Policy
 from burstwatch.core.samples import Series
 from burstwatch.core.words import format_duration
@@ -59,17 +59,16 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
     forecast, levels = assessment.forecast, policy.levels
     if forecast is None or assessment.unknown_reason is not None:
         return assessment.unknown_because or str(assessment.unknown_reason)
-    estimate_s, soonest_s = forecast.time_to_empty_s, forecast.soonest_empty_s
     match level:
         case Level.EXHAUSTED if assessment.balance.values[-1] <= levels.exhausted_pct:
             why = f"the balance is at or below {levels.exhausted_pct:g} %"
         case Level.EXHAUSTED:
             why = f"it was exhausted and is not back at {levels.exhausted_leave_pct:g} % for two minutes"
-        case Level.CRITICAL if _is_dry_within(estimate_s, levels.critical_within.total_seconds()):
+        case Level.CRITICAL if _is_dry_within(forecast, levels.critical_within.total_seconds()):
             why = f"at this pace it is dry within {_minutes(levels.critical_within)}"
-        case Level.CRITICAL if forecast.draining and _is_bound_near(soonest_s, policy):
+        case Level.CRITICAL if forecast.draining and _is_bound_near(forecast.soonest_empty_s, policy):
             why = f"it drains, and full burst would empty it within {_minutes(policy.cadence.act_lead)}"
-        case Level.WARNING if _is_dry_within(estimate_s, levels.warning_within.total_seconds()):
+        case Level.WARNING if _is_dry_within(forecast, levels.warning_within.total_seconds()):
             why = f"at this pace it is dry within {_minutes(levels.warning_within)}"
         case Level.CRITICAL | Level.WARNING:
             why = f"it was {level} and has not recovered for {_minutes(levels.refilling_for)} yet"
@@ -108,7 +107,7 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
         return False
     if forecast.draining and _is_bound_near(forecast.soonest_empty_s, policy):
         return True
-    if _is_dry_within(forecast.time_to_empty_s, policy.levels.critical_within.total_seconds()):
+    if _is_dry_within(forecast, policy.levels.critical_within.total_seconds()):
         return True
     if last_level.rank < Level.CRITICAL.rank or _has_stopped_falling(assessment, policy):
         return False
@@ -119,15 +118,18 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
 def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bool:
     forecast = assessment.forecast
     assert forecast is not None
-    if _is_dry_within(forecast.time_to_empty_s, policy.levels.warning_within.total_seconds()):
+    if _is_dry_within(forecast, policy.levels.warning_within.total_seconds()):
         return True
     if last_level.rank < Level.WARNING.rank or _has_stopped_falling(assessment, policy):
         return False
     return not _is_dry_after(forecast.time_to_empty_s, policy.levels.warning_leave.total_seconds())
 
 
-def _is_dry_within(time_to_empty_s: float | None, limit_s: float) -> bool:
-    return time_to_empty_s is not None and time_to_empty_s <= limit_s
+def _is_dry_within(forecast: Forecast, limit_s: float) -> bool:
+    """Only a believed estimate enters a level: of a short history one noisy minute is too large a part."""
+    return (
+        forecast.is_believed and forecast.time_to_empty_s is not None and forecast.time_to_empty_s <= limit_s
+    )
 
 
 def _is_dry_after(time_to_empty_s: float | None, limit_s: float) -> bool:
