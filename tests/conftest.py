@@ -2,10 +2,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from burstwatch.core.alerts import Alert, Place
+from burstwatch.core.alerts import Alert
 from burstwatch.core.assess import Assessment, Evidence, assess
 from burstwatch.core.decide import Decision, Look, decide
 from burstwatch.core.ledger import VolumeState
+from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import Wishes

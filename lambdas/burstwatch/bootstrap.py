@@ -19,9 +19,9 @@ from burstwatch.adapters.channel import Channel
 from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.errors import explained
-from burstwatch.core.alerts import Place
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger import Ledger
+from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
 from burstwatch.core.words import format_instant
 from burstwatch.settings import CLOCK, Clock, Settings, SettingsError

@@ -12,11 +12,11 @@ from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.delivery import deliver
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.errors import AwsFailure
-from burstwatch.core.alerts import Place
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
 from burstwatch.core.decide import Decision, Look, decide, decide_deleted
 from burstwatch.core.ledger import Change, Ledger, Roster, TickKind, VolumeState
 from burstwatch.core.levels import Level, judge
+from burstwatch.core.place import Place
 from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.policy import Policy
 from burstwatch.core.report import Report

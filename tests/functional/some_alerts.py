@@ -2,7 +2,8 @@
 
 from copy import deepcopy
 
-from burstwatch.core.alerts import Alert, Place, make_digest
+from burstwatch.core.alerts import Alert, make_digest
+from burstwatch.core.place import Place
 
 PLACE = Place(region="us-east-1", account="123456789012")
 NOW_S = 1_795_197_635

@@ -10,11 +10,11 @@ from datetime import timedelta
 from hypothesis import assume, given, settings, target
 from hypothesis import strategies as st
 
-from burstwatch.core.alerts import Place
 from burstwatch.core.assess import Evidence, assess
 from burstwatch.core.cadence import sweep_interval_s
 from burstwatch.core.decide import Look, decide
 from burstwatch.core.ledger import Roster, VolumeState
+from burstwatch.core.place import Place
 from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
 from burstwatch.core.samples import Series

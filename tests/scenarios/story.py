@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from burstwatch.core.alerts import Alert, Place, sentences, title
+from burstwatch.core.alerts import Alert, sentences, title
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
 from burstwatch.core.decide import Decision, Look, decide
 from burstwatch.core.ledger import Roster, VolumeState
+from burstwatch.core.place import Place
 from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.policy import Policy
 from burstwatch.core.samples import Series

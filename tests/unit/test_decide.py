@@ -2,11 +2,12 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.alerts import AlertKind, Place
+from burstwatch.core.alerts import AlertKind
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.decide import Action, Look, decide, decide_deleted
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.levels import Level
+from burstwatch.core.place import Place
 from burstwatch.core.policy import AlertPolicy, Mode, Policy
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import Wishes

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from burstwatch.adapters.channel import Channel, ChannelError
-from burstwatch.core.alerts import Alert, Place, make_digest
+from burstwatch.core.alerts import Alert, make_digest
 from burstwatch.core.ledger import Delivery, Ledger
+from burstwatch.core.place import Place
 
 _LEASE_S: Final = 120.0
 """Longer than any channel takes for one alert; after a crash it is sent again when this is over."""

@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 
 from burstwatch.core.assess import Assessment
 from burstwatch.core.levels import Level
-from burstwatch.core.volume import Volume, gp2_throughput_mib_s
+from burstwatch.core.place import Place
+from burstwatch.core.volume import Volume
 from burstwatch.core.words import format_instant
 
 SCHEMA: Final = "burstwatch.alert/v1"
-_GP3_IOPS: Final = 3000
 _MOST_NAMED_IN_DIGEST: Final = 20
 _A_MINUTE_S: Final = 60
 _FAR_S: Final = 2 * 3600
@@ -29,27 +29,6 @@ class AlertKind(StrEnum):
     TELEMETRY_GAP = "TelemetryGap"
     POLICY_REJECTED = "PolicyRejected"
     DIGEST = "AlertDigest"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where the watched volumes are; ``account`` is None where it is not known."""
-
-    region: str
-    account: str | None = None
-
-    @property
-    def console(self) -> str:
-        """The host of the AWS console in this region's partition."""
-        if self.region.startswith("us-gov-"):
-            return "console.amazonaws-us-gov.com"
-        if self.region.startswith("cn-"):
-            return "console.amazonaws.cn"
-        return f"{self.region}.console.aws.amazon.com"
-
-    def volume_url(self, volume_id: str) -> str:
-        """The console page of a volume."""
-        return f"https://{self.console}/ec2/home?region={self.region}#VolumeDetails:volumeId={volume_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,17 +148,6 @@ def describe_evidence(assessment: Assessment) -> dict[str, Any]:
         "consumed_read_iops": None if reads is None else round(reads, 1),
         "consumed_write_iops": None if writes is None else round(writes, 1),
     }
-
-
-def propose(volume: Volume, place: Place) -> str:
-    """What a person can do about a draining volume: the command, or who must do it."""
-    if volume.managed_by:
-        return f"managed by {volume.managed_by}: change its volume type there"
-    throughput = gp2_throughput_mib_s(volume.size_gib)
-    return (
-        f"aws ec2 modify-volume --region {place.region} --volume-id {volume.volume_id} --volume-type gp3"
-        f" --iops {_GP3_IOPS} --throughput {throughput}"
-    )
 
 
 def make_digest(alerts: Sequence[Alert], *, place: Place, runbooks_url: str, now_s: int) -> Alert:
@@ -313,6 +281,7 @@ def sentences(alert: Alert) -> list[str]:
         _reading_sentence(alert),
         _drain_sentence(alert),
         _served_sentence(alert),
+        *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
         *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),
     ]
     return [sentence for sentence in said if sentence]

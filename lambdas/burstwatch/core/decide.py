@@ -7,20 +7,20 @@ from enum import StrEnum
 from burstwatch.core.alerts import (
     Alert,
     AlertKind,
-    Place,
     alert_id,
     describe_evidence,
     describe_forecast,
     describe_reading,
     describe_volume,
-    propose,
     runbook_link,
 )
 from burstwatch.core.assess import Assessment, UnknownReason
 from burstwatch.core.cadence import focus_interval_s, sweep_interval_s
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.levels import Level, explain_level, judge
+from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.propose import Proposal, propose
 from burstwatch.core.tags import Wishes
 from burstwatch.core.words import format_duration
 
@@ -53,6 +53,7 @@ class Decision:
     reason: str
     look_interval_s: int | None
     change: Change | None
+    proposal: Proposal | None = None
 
     @property
     def alerts(self) -> Sequence[Alert]:
@@ -71,6 +72,7 @@ class _Judged:
     assessment: Assessment
     level: Level
     after: VolumeState
+    proposal: Proposal | None
 
 
 def decide(
@@ -84,7 +86,8 @@ def decide(
     if state is None and level is Level.OK and interval_s is None:
         return _stay_calm(assessment, wishes, policy)
     after = _after(before, assessment, level, revision=max(before.revision + 1, now_s), now_s=now_s)
-    judged = _Judged(assessment=assessment, level=level, after=after)
+    proposal = propose(assessment, wishes.target, look.place) if level.is_alerting else None
+    judged = _Judged(assessment=assessment, level=level, after=after, proposal=proposal)
     kind, reason = _alert_due(before, judged, policy=policy, now_s=now_s)
     if wishes.mode is Mode.OBSERVE and kind is not None:
         kind, reason = None, f"{reason}; mode observe sends no alert"
@@ -102,6 +105,7 @@ def decide(
         reason=reason,
         look_interval_s=interval_s or _sweep_interval(assessment, policy),
         change=_change(state, after, alerts, level, before.level, now_s),
+        proposal=proposal,
     )
 
 
@@ -258,8 +262,11 @@ def _make_alert(
         forecast=describe_forecast(assessment, look.now_s),
         evidence={"because": explain_level(assessment, level, policy)}
         | describe_evidence(assessment)
-        | {"tag_faults": list(wishes.faults)},
-        action=propose(volume, look.place) if told else None,
+        | {
+            "tag_faults": list(wishes.faults),
+            "proposal": list(decided.proposal.reasons if decided.proposal else ()),
+        },
+        action=decided.proposal.action if decided.proposal else None,
         runbook=runbook_link(kind, policy.alerts.runbooks_url),
         console_url=look.place.volume_url(volume.volume_id),
     )

@@ -136,13 +136,24 @@ def describe(decision: Decision, now_s: float, *, is_proposed: bool) -> dict[str
         "mode": str(decision.wishes.mode),
         "tag_faults": list(decision.wishes.faults),
         "look_interval_s": decision.look_interval_s,
-        "decision": {"action": str(decision.action), "reason": decision.reason, "target": None},
+        "decision": {"action": str(decision.action), "reason": decision.reason, "target": _target(decision)},
         "outcome": {
             "action": "proposed" if is_proposed else "none",
             "error_code": None,
             "refusal": None,
             "retry_at": None,
         },
+    }
+
+
+def _target(decision: Decision) -> dict[str, Any] | None:
+    target = decision.proposal.target if decision.proposal else None
+    if target is None:
+        return None
+    return {
+        "volume_type": str(target.volume_type),
+        "iops": target.iops,
+        "throughput_mib_s": target.throughput_mib_s,
     }
 
 

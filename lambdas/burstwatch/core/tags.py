@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from burstwatch.core.policy import Mode, ModePolicy
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.target import Wish
 
 PREFIX = "burstwatch:"
 MODE = f"{PREFIX}mode"
@@ -15,6 +17,8 @@ THROUGHPUT = f"{PREFIX}throughput"
 WINDOW = f"{PREFIX}window"
 KNOWN = frozenset({MODE, CRITICAL, IGNORE, TARGET, IOPS, THROUGHPUT, WINDOW})
 
+_TARGETS = ("gp3", "io1", "io2")
+_MOST_DIGITS = 6
 _LONGEST_SHOWN = 40
 
 
@@ -25,6 +29,7 @@ class Wishes:
     mode: Mode
     is_critical: bool = False
     is_ignored: bool = False
+    target: Wish = Wish()
     faults: tuple[str, ...] = ()
 
 
@@ -40,13 +45,14 @@ def read_tags(tags: Mapping[str, str], policy: ModePolicy) -> Wishes:
     asked = _asked_mode(tags, policy, opted_in=opted_in, faults=faults)
     critical = _flag(tags, CRITICAL, faults)
     ignored = _flag(tags, IGNORE, faults)
+    target = _target(tags, faults)
     faults += [
         f"{_show(key)} is no tag of burstwatch's; known: {', '.join(sorted(KNOWN))}"
         for key in tags
         if key.lower().startswith(PREFIX) and key not in KNOWN and key != opt_in_key
     ]
     mode = min(asked, policy.highest, key=lambda m: m.rank)
-    return Wishes(mode=mode, is_critical=critical, is_ignored=ignored, faults=tuple(faults))
+    return Wishes(mode=mode, is_critical=critical, is_ignored=ignored, target=target, faults=tuple(faults))
 
 
 def _asked_mode(tags: Mapping[str, str], policy: ModePolicy, *, opted_in: bool, faults: list[str]) -> Mode:
@@ -71,6 +77,27 @@ def _flag(tags: Mapping[str, str], key: str, faults: list[str]) -> bool:
     if text not in ("true", "false"):
         faults.append(f"{key}={_show(text)} is not true or false; treated as false")
     return text == "true"
+
+
+def _target(tags: Mapping[str, str], faults: list[str]) -> Wish:
+    kind = tags.get(TARGET)
+    if kind not in (None, *_TARGETS):
+        faults.append(f"{TARGET}={_show(kind)} is not gp3, io1 or io2; treated as not given")
+    return Wish(
+        volume_type=VolumeType(kind) if kind in _TARGETS else None,
+        iops=_number(tags, IOPS, faults),
+        throughput_mib_s=_number(tags, THROUGHPUT, faults),
+    )
+
+
+def _number(tags: Mapping[str, str], key: str, faults: list[str]) -> int | None:
+    text = tags.get(key)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0):
+        faults.append(f"{key}={_show(text)} is not a whole number above 0; treated as not given")
+        return None
+    return int(text)
 
 
 def _show(text: str) -> str:

@@ -1,0 +1,22 @@
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the watched volumes are; ``account`` is None where it is not known."""
+
+    region: str
+    account: str | None = None
+
+    @property
+    def console(self) -> str:
+        """The host of the AWS console in this region's partition."""
+        if self.region.startswith("us-gov-"):
+            return "console.amazonaws-us-gov.com"
+        if self.region.startswith("cn-"):
+            return "console.amazonaws.cn"
+        return f"{self.region}.console.aws.amazon.com"
+
+    def volume_url(self, volume_id: str) -> str:
+        """The console page of a volume."""
+        return f"https://{self.console}/ec2/home?region={self.region}#VolumeDetails:volumeId={volume_id}"

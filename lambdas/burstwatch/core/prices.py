@@ -1,0 +1,134 @@
+"""What a volume costs: list prices as values, and the arithmetic over them.
+
+``US_EAST_1`` holds AWS's list prices for us-east-1: gp3 and io2 from the bulk price list of EC2 published on
+30 September 2026, gp2 and io1 from AWS's price tables of the same year. EBS bills by the second, at least a
+minute; a month has 730 hours. The GB of AWS's price list is a GiB.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from math import inf
+from typing import Final
+
+HOURS_PER_MONTH: Final = 730
+LEAST_BILLED: Final = timedelta(minutes=1)
+
+
+class VolumeType(StrEnum):
+    """The types a volume is moved between."""
+
+    GP2 = "gp2"
+    GP3 = "gp3"
+    IO1 = "io1"
+    IO2 = "io2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What ModifyVolume is told: a number is there exactly where the type lets it be set.
+
+    gp2 follows from its size in both, the throughput of io1 and io2 from their IOPS: None there.
+    """
+
+    volume_type: VolumeType
+    iops: int | None = None
+    throughput_mib_s: int | None = None
+
+    def __post_init__(self) -> None:
+        settable = (self.volume_type != VolumeType.GP2, self.volume_type == VolumeType.GP3)
+        if (self.iops is not None, self.throughput_mib_s is not None) != settable:
+            raise ValueError(
+                f"{self.volume_type} with iops={self.iops}, throughput_mib_s={self.throughput_mib_s}:"
+                " gp2 takes neither, gp3 both, io1 and io2 take IOPS only"
+            )
+
+    def __str__(self) -> str:
+        iops = "" if self.iops is None else f" with {self.iops:,} IOPS"
+        throughput = "" if self.throughput_mib_s is None else f" and {self.throughput_mib_s:,} MiB/s"
+        return f"{self.volume_type}{iops}{throughput}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypePrice:
+    """Dollars a month for one volume type.
+
+    ``iops_tiers`` are pairs: above so many IOPS, each costs this much until the next tier begins. What lies
+    below the first tier, and throughput up to ``free_mib_s``, is included.
+    """
+
+    usd_per_gib: float
+    iops_tiers: tuple[tuple[int, float], ...] = ()
+    free_mib_s: int = 0
+    usd_per_mib_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        starts = [above for above, _ in self.iops_tiers]
+        if any(later <= earlier for earlier, later in pairwise(starts)):
+            raise ValueError(f"IOPS tiers begin at {starts}; each must begin above the one before")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTable:
+    """The prices of a region on a day."""
+
+    region: str
+    as_of: date
+    by_type: Mapping[VolumeType, TypePrice]
+
+    def __post_init__(self) -> None:
+        if missing := [str(known) for known in VolumeType if known not in self.by_type]:
+            raise ValueError(f"no price for {', '.join(missing)} in {self.region}; give one for every type")
+
+
+US_EAST_1: Final = PriceTable(
+    region="us-east-1",
+    as_of=date(2026, 9, 30),
+    by_type={
+        VolumeType.GP2: TypePrice(usd_per_gib=0.10),
+        VolumeType.GP3: TypePrice(
+            usd_per_gib=0.08, iops_tiers=((3_000, 0.005),), free_mib_s=125, usd_per_mib_s=0.04
+        ),
+        VolumeType.IO1: TypePrice(usd_per_gib=0.125, iops_tiers=((0, 0.065),)),
+        VolumeType.IO2: TypePrice(
+            usd_per_gib=0.125, iops_tiers=((0, 0.065), (32_000, 0.0455), (64_000, 0.03185))
+        ),
+    },
+)
+
+
+def usd_per_month(configuration: Configuration, size_gib: int, prices: PriceTable) -> float:
+    """Dollars a month, to a millionth: equal prices must compare equal (6 GiB: 0.48 + 0.12 is 0.60)."""
+    price = prices.by_type[configuration.volume_type]
+    iops, throughput = configuration.iops or 0, configuration.throughput_mib_s or 0
+    ends = [*(above for above, _ in price.iops_tiers[1:]), inf]
+    storage_usd = size_gib * price.usd_per_gib
+    iops_usd = sum(
+        max(0, min(iops, end) - above) * usd
+        for (above, usd), end in zip(price.iops_tiers, ends, strict=False)
+    )
+    throughput_usd = max(0, throughput - price.free_mib_s) * price.usd_per_mib_s
+    return round(storage_usd + iops_usd + throughput_usd, 6)
+
+
+def usd_per_hour(per_month: float) -> float:
+    """Dollars an hour of what costs so much a month."""
+    return per_month / HOURS_PER_MONTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceChange:
+    """What a volume costs before and after a change."""
+
+    before_usd_per_month: float
+    after_usd_per_month: float
+
+    @property
+    def difference_usd_per_month(self) -> float:
+        return round(self.after_usd_per_month - self.before_usd_per_month, 6)
+
+    def difference_usd_over(self, stay: timedelta) -> float:
+        """Dollars that a stay of this length adds to the bill; negative where it saves."""
+        return usd_per_hour(self.difference_usd_per_month) * (max(stay, LEAST_BILLED) / timedelta(hours=1))
