@@ -1,0 +1,123 @@
+"""How long ``burstctl assess`` takes from process start to its first call to AWS; the budget is 500 ms.
+
+python lab/bench/startup.py            ten runs: the median, the best, and the slowest imports
+"""
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Final
+
+RUNS: Final = 10
+BUDGET_MS: Final = 500
+SLOWEST_SHOWN: Final = 8
+BURSTCTL: Final = Path(sys.executable).parent / "burstctl"
+_ANSWER: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+)
+
+
+class FirstRequest:
+    """A server on the loopback interface that notes when the first request arrives."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.arrived_s: float | None = None
+        self._thread = Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more requests."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(1)
+                self.arrived_s = self.arrived_s or time.perf_counter()
+                connection.recv(65_536)
+                connection.sendall(_ANSWER)
+
+
+def measure_ms(home: str) -> float:
+    """One run: milliseconds from the start of the process to its first request."""
+    server = FirstRequest()
+    try:
+        began_s = time.perf_counter()
+        subprocess.run(
+            [BURSTCTL, "assess"], env=_environment(home, server.url), capture_output=True, check=False
+        )
+        if server.arrived_s is None:
+            raise SystemExit("burstctl ended without any request")
+        return 1000 * (server.arrived_s - began_s)
+    finally:
+        server.close()
+
+
+def processor_ms(home: str) -> float:
+    """Milliseconds of processor time that one run takes, to its end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    measure_ms(home)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+
+
+def slowest_imports(home: str) -> list[tuple[float, str]]:
+    """Milliseconds that single modules take to import, without what they import; the slowest first."""
+    server = FirstRequest()
+    try:
+        run = subprocess.run(
+            [sys.executable, "-X", "importtime", BURSTCTL, "assess"],
+            env=_environment(home, server.url),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        server.close()
+    rows = (line.removeprefix("import time:").split("|") for line in run.stderr.splitlines() if "|" in line)
+    return sorted(
+        ((int(row[0]) / 1000, row[2].strip()) for row in rows if row[0].strip().isdigit()), reverse=True
+    )
+
+
+def _environment(home: str, url: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": home,
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "bench",
+        "AWS_SECRET_ACCESS_KEY": "bench",
+        "AWS_REGION": "us-east-1",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    with TemporaryDirectory() as home:
+        measure_ms(home)
+        runs = [measure_ms(home) for _ in range(RUNS)]
+        spread = f"median of {RUNS}, from {min(runs):.0f} to {max(runs):.0f} ms"
+        print(f"first call to AWS after {median(runs):.0f} ms ({spread}); the budget is {BUDGET_MS} ms")
+        print(f"processor time of a whole run: {processor_ms(home):.0f} ms; on a busy machine, look at this")
+        for taken_ms, module in slowest_imports(home)[:SLOWEST_SHOWN]:
+            print(f"{taken_ms:7.1f} ms  {module}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What all commands have in common: their options, their help, and volume ids as arguments."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import update_wrapper
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+_VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of every command, given before or after its name."""
+
+    policy: Path | None = None
+    ledger: str | None = None
+    profile: str | None = None
+    region: str | None = None
+    json: bool = False
+    exit_zero: bool = False
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--policy",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The policy. Default: BURSTWATCH_POLICY, else ./policy.yaml, else what is built in.",
+    ),
+    click.option(
+        "--ledger",
+        metavar="sqlite:PATH",
+        help="The ledger. Default: BURSTWATCH_LEDGER, else a file in the user's state directory.",
+    ),
+    click.option("--profile", metavar="NAME", help="A profile of the AWS configuration."),
+    click.option("--region", metavar="NAME", help="The AWS region."),
+    click.option("--json", is_flag=True, help="Print JSON instead of a table."),
+    click.option("--exit-zero", is_flag=True, help="Exit 0 in place of 3 (attention) and 4 (refused)."),
+)
+_NAMES: Final = tuple(field.name for field in fields(Options))
+
+
+def common_options(function: _Decorated) -> _Decorated:
+    """Give a command, or the group of all, the common options; it gets them as ``options``."""
+
+    def with_options(*args: Any, **given: Any) -> Any:
+        context = click.get_current_context()
+        own = {name: given.pop(name) for name in _NAMES}
+        before = context.find_object(Options) or Options()
+        options = Options(**{name: value or getattr(before, name) for name, value in own.items()})
+        context.obj = options
+        return function(*args, options=options, **given)
+
+    update_wrapper(with_options, function)
+    for option in reversed(_OPTIONS):
+        with_options = option(with_options)
+    return with_options  # type: ignore[return-value]
+
+
+class Command(click.Command):
+    """A command whose help ends with examples and the page that tells when to use it."""
+
+    def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], page: str, **rest: Any) -> None:
+        super().__init__(*args, **rest)
+        self.examples = examples
+        self.page = page
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        write_examples(formatter, self.examples, self.page)
+
+
+def write_examples(formatter: click.HelpFormatter, examples: Sequence[tuple[str, str]], page: str) -> None:
+    """The end of a help text."""
+    with formatter.section("Examples"):
+        for line, meaning in examples:
+            formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+            formatter.write(f"{'':{formatter.current_indent}}    {meaning}\n")
+    formatter.write(f"\nRunbook: {page}\n")
+
+
+class VolumeId(click.ParamType[str]):
+    """AWS's id of a volume: eight hexadecimal digits on old ones, seventeen since 2016."""
+
+    name = "volume"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if not _VOLUME_ID.fullmatch(text):
+            shape = "vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
+            self.fail(f"{text!r} is no volume id: {shape}.", param, ctx)
+        return text

@@ -1,0 +1,112 @@
+"""``burstctl watch``: the watchdog, from any shell with AWS credentials."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from burstctl.command import Command, Options, common_options
+from burstctl.desk import Desk, watching_desk
+from burstctl.exits import Exit, exit_of
+from burstctl.output import say
+from burstctl.showing import show_report
+from burstctl.stopping import StopSignal
+from burstctl.telling import tell
+from burstctl.watching import Watch
+from burstwatch.core.policy import FOCUS_TICK, format_span, parse_span
+from burstwatch.settings import SLACK_WEBHOOK, TOPIC_ARN, SettingsError
+from burstwatch.watchdog import look_at_everything
+
+_LONGEST_EVERY: Final = timedelta(minutes=5)
+
+
+class _Every(click.ParamType[timedelta]):
+    """A span of whole minutes, from the focus tick to the sweep tick."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        try:
+            span = parse_span(str(value))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        if not FOCUS_TICK <= span <= _LONGEST_EVERY or span % FOCUS_TICK:
+            self.fail(f"{value} must be whole minutes from 1m to 5m.", param, ctx)
+        return span
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("burstctl watch", "looks every minute at what is due, alerts on stderr, until Ctrl-C"),
+        ("burstctl watch --once --exit-zero", "everything now, once: for a scheduler"),
+        ("burstctl watch --json >> burstwatch.jsonl", "a line of JSON for each pass"),
+        ("burstctl watch --slack-webhook-file ~/.slack-webhook", "alerts to a Slack channel as well"),
+    ),
+    page="runbooks/README.md",
+)
+@click.option("--once", is_flag=True, help="Look at everything now, once.")
+@click.option("--every", type=_Every(), default="1m", metavar="SPAN", help="From 1m (default) to 5m.")
+@click.option("--passes", type=click.IntRange(min=1), metavar="N", help="End after so many passes.")
+@click.option("--topic-arn", metavar="ARN", help="An SNS topic for alerts. Default: BURSTWATCH_TOPIC_ARN.")
+@click.option(
+    "--slack-webhook-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Holds the address of a Slack webhook. Default: the address in BURSTWATCH_SLACK_WEBHOOK.",
+)
+@common_options
+def watch(
+    options: Options,
+    *,
+    once: bool,
+    every: timedelta,
+    passes: int | None,
+    topic_arn: str | None,
+    slack_webhook_file: Path | None,
+) -> Exit:
+    """Look, decide, record and alert: the watchdog itself. It modifies no volume.
+
+    Without --once it runs a pass at every tick. SIGINT and SIGTERM end it after the pass under way, a second
+    one ends it at once. The exit code is that of the last pass.
+    """
+    if once and passes:
+        raise click.UsageError("--once is a single pass: leave out --passes.")
+    wiring = {TOPIC_ARN: topic_arn} if topic_arn else {}
+    if slack_webhook_file:
+        wiring[SLACK_WEBHOOK] = _read_webhook(slack_webhook_file)
+    with watching_desk(options, wiring) as desk:
+        return _look_once(desk, options) if once else _keep_watch(desk, options, every, passes)
+
+
+def _look_once(desk: Desk, options: Options) -> Exit:
+    desk.progress.begin()
+    try:
+        report = look_at_everything(desk.shell, now_s=desk.shell.clock())
+    finally:
+        desk.progress.end()
+    show_report(report, as_json=options.json)
+    tell(report)
+    return exit_of(report, exit_zero=options.exit_zero)
+
+
+def _keep_watch(desk: Desk, options: Options, every: timedelta, passes: int | None) -> Exit:
+    say(f"watching {desk.shell.place.region} every {format_span(every)}; Ctrl-C ends it after the pass")
+    if every > FOCUS_TICK:
+        say("volumes in focus may be due every minute: with longer ticks they are seen later than promised")
+    watch = Watch(desk, every_s=int(every.total_seconds()), as_json=options.json, exit_zero=options.exit_zero)
+    with StopSignal() as stop:
+        watch.run(stop, passes=passes)
+    return watch.exit_code
+
+
+def _read_webhook(path: Path) -> str:
+    try:
+        webhook = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SettingsError(f"the Slack webhook cannot be read from {path}: {reason}") from error
+    if not webhook:
+        raise SettingsError(f"{path} is empty: put the address of the Slack webhook into it")
+    return webhook

@@ -1,0 +1,321 @@
+"""A decision about one volume with every number behind it, in words and as a document."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from burstctl.table import UNKNOWN_WORDS, shown_name
+from burstwatch.core.assess import Assessment
+from burstwatch.core.decide import Decision
+from burstwatch.core.forecast import BELIEVED_FOR, Drain, Forecast
+from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.levels import Level, explain_level
+from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.report import describe
+from burstwatch.core.tags import MODE
+from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, worst_drain_per_s
+from burstwatch.core.words import format_clock, format_duration, format_instant, printable
+
+SCHEMA: Final = "burstwatch.explanation/v1"
+MOST_ENTRIES: Final = 8
+_LONGEST: Final = 600
+_MODES: Final = {
+    Mode.OBSERVE: "reports only, no alert",
+    Mode.PROPOSE: "alerts with the command to run, modifies nothing",
+    Mode.AUTO: "alerts, and may be flipped where the watchdog may act",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A decision made from one look, and what the ledger remembered before it."""
+
+    decision: Decision
+    policy: Policy
+    now_s: float
+    state: VolumeState | None
+    entries: Sequence[LedgerEntry]
+
+    @property
+    def assessment(self) -> Assessment:
+        return self.decision.assessment
+
+    @property
+    def is_in_focus(self) -> bool:
+        change = self.decision.change
+        return change is not None and change.state is not None and change.state.next_look_at_s is not None
+
+
+def explain_in_words(told: Explanation) -> list[tuple[str, list[str]]]:
+    """Topics, each with its sentences; hostile text is made inert."""
+    topics = [("Level", _level(told))]
+    if told.assessment.volume.is_gp2:
+        topics.append(("Baseline", _baseline(told.assessment)))
+    if told.assessment.forecast is not None:
+        topics += [
+            ("Balance", _balance(told)),
+            ("Bound", _bound(told, told.assessment.forecast)),
+            ("Drains", _drains(told.assessment, told.assessment.forecast)),
+            ("Estimate", _estimate(told, told.assessment.forecast)),
+            ("Served", _served(told.assessment)),
+            ("Next", _next_levels(told.decision.level, told.policy)),
+        ]
+    topics += [("Mode", _mode(told)), ("Look", _look(told)), ("Decision", _decision(told.decision))]
+    topics += [("Ledger", _remembered(told))]
+    return [(topic, [printable(line, _LONGEST) for line in lines]) for topic, lines in topics if lines]
+
+
+def headline(decision: Decision) -> str:
+    """Which volume this is about."""
+    volume = decision.assessment.volume
+    name = shown_name(decision)
+    parts = [volume.volume_type, f"{volume.size_gib:,} GiB"]
+    if volume.instance_id:
+        parts.append(f"on {volume.instance_id}" + (f" as {volume.device}" if volume.device else ""))
+    if volume.managed_by:
+        parts.append(f"managed by {volume.managed_by}")
+    said = ", ".join([f"{volume.volume_id} ({name})" if name else volume.volume_id, *parts])
+    return printable(said, _LONGEST)
+
+
+def to_document(told: Explanation) -> dict[str, Any]:
+    """The explanation as ``--json`` prints it."""
+    assessment, forecast = told.assessment, told.assessment.forecast
+    speaking = _speaking(assessment, forecast) if forecast else None
+    return {
+        "schema": SCHEMA,
+        "generated_at": format_instant(told.now_s),
+        "volume": describe(told.decision, told.now_s, is_proposed=False),
+        "previous_level": str(told.decision.previous_level),
+        "because": explain_level(assessment, told.decision.level, told.policy),
+        "worst_drain_per_s": worst_drain_per_s(assessment.baseline_iops),
+        "drains": [
+            {
+                "span_s": drain.span_s,
+                "drain_per_s": round(drain.per_s, 1),
+                "empty_in_s": _rounded(_empty_in_s(assessment, drain)),
+                "believed_for_s": BELIEVED_FOR * drain.span_s,
+                "counts": _counts(assessment, drain),
+                "speaks": drain is speaking,
+            }
+            for drain in (forecast.drains if forecast else ())
+        ],
+        "is_believed": forecast is not None and forecast.is_believed,
+        "consumed_read_iops": _rounded(assessment.consumed_read_iops),
+        "consumed_write_iops": _rounded(assessment.consumed_write_iops),
+        "next": _next_levels(told.decision.level, told.policy) if forecast else [],
+        "look": {"interval_s": told.decision.look_interval_s, "because": " ".join(_look(told))},
+        "remembered": {
+            "state": asdict(told.state) if told.state else None,
+            "entries": [asdict(entry) for entry in told.entries],
+        },
+    }
+
+
+def _level(told: Explanation) -> list[str]:
+    decision = told.decision
+    reason = told.assessment.unknown_reason
+    if reason is not None:
+        why = told.assessment.unknown_because or UNKNOWN_WORDS[reason]
+    else:
+        why = explain_level(told.assessment, decision.level, told.policy)
+    before = f"; last judged {decision.previous_level}" if told.state else ""
+    return [f"{decision.level}: {why}{before}"]
+
+
+def _balance(told: Explanation) -> list[str]:
+    assessment = told.assessment
+    assert assessment.sample is not None
+    assert assessment.age_s is not None
+    share = f"{assessment.sample.value:.1f} % of {BUCKET_CREDITS:,} = {_credits(assessment):,.0f} credits"
+    minute = f"the minute that ended {format_clock(assessment.sample.end_s)} UTC"
+    return [f"{share}, lowest of {minute}, {format_duration(assessment.age_s)} ago"]
+
+
+def _baseline(assessment: Assessment) -> list[str]:
+    size_gib = min(assessment.volume.size_gib, assessment.smaller_size_gib or assessment.volume.size_gib)
+    modified = " (the smaller size of its modification)" if size_gib < assessment.volume.size_gib else ""
+    product = 3 * size_gib
+    least = f" = {product:,}, but at least" if product < assessment.baseline_iops else " ="
+    earned = f"3 * {size_gib:,} GiB{modified}{least} {assessment.baseline_iops:,} IOPS"
+    if not worst_drain_per_s(assessment.baseline_iops):
+        return [f"{earned}, as much as the burst of {BURST_IOPS:,}: it cannot run dry"]
+    return [f"{earned}; as many credits come back per second"]
+
+
+def _bound(told: Explanation, forecast: Forecast) -> list[str]:
+    assessment = told.assessment
+    if not forecast.soonest_empty_s:
+        return ["none: it may be dry by now"]
+    lasts_s = _credits(assessment) / worst_drain_per_s(assessment.baseline_iops)
+    worst = (
+        f"{_credits(assessment):,.0f} / ({BURST_IOPS:,} - {assessment.baseline_iops:,}) = {lasts_s:,.0f} s"
+    )
+    since = f"less the {assessment.age_s:,.0f} s since the datapoint"
+    return [f"{worst}, {since}: not dry before {format_clock(told.now_s + forecast.soonest_empty_s)} UTC"]
+
+
+def _drains(assessment: Assessment, forecast: Forecast) -> list[str]:
+    """One line to a horizon, and which one speaks."""
+    speaking = _speaking(assessment, forecast)
+    lines = [_drain_line(assessment, drain, speaks=drain is speaking) for drain in forecast.drains]
+    if not lines:
+        return ["too few datapoints for any horizon"]
+    if speaking is None:
+        return [*lines, "over five minutes and more the balance has not fallen, so no drain is believed"]
+    rule = f"a drain is believed for {BELIEVED_FOR} times as long as it lasted"
+    if forecast.is_believed:
+        return [*lines, f"{rule}; of such drains the one that ends soonest speaks"]
+    return [*lines, f"{rule}; none lasted long enough for what it says, so the longest speaks, unbelieved"]
+
+
+def _drain_line(assessment: Assessment, drain: Drain, *, speaks: bool) -> str:
+    empty_in_s = _empty_in_s(assessment, drain)
+    empty = "not falling" if empty_in_s is None else f"dry in {format_duration(empty_in_s)}"
+    rate = round(drain.per_s) or 0
+    return f"over {drain.span_s // 60} min: {rate:,} credits/s, {empty}{' <-' if speaks else ''}"
+
+
+def _estimate(told: Explanation, forecast: Forecast) -> list[str]:
+    if forecast.time_to_empty_s is None:
+        return ["none: it is not draining"]
+    if forecast.time_to_empty_s <= 0:
+        return ["dry now"]
+    assert forecast.drain_per_s is not None
+    lasts_s = _credits(told.assessment) / forecast.drain_per_s
+    division = f"{_credits(told.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasts_s:,.0f} s"
+    when = f"dry {_when(told.now_s, forecast.time_to_empty_s)}"
+    earliest, latest = _when(told.now_s, forecast.earliest_s), _when(told.now_s, forecast.latest_s)
+    spread = f"{earliest} by the fastest drain, {latest} by the slowest"
+    trust = "" if forecast.is_believed else "; not believed, so it enters no level"
+    return [f"{division}, less the {told.assessment.age_s:,.0f} s: {when}{trust}", spread]
+
+
+def _when(now_s: float, span_s: float | None) -> str:
+    if span_s is None:
+        return "never"
+    is_soon = span_s < 24 * 3600
+    return f"at about {format_clock(now_s + span_s)} UTC" if is_soon else f"in {format_duration(span_s)}"
+
+
+def _served(assessment: Assessment) -> list[str]:
+    reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
+    if reads is None or writes is None:
+        return []
+    return [f"{reads:,.0f} reads/s and {writes:,.0f} writes/s over the newest five minutes"]
+
+
+def _next_levels(level: Level, policy: Policy) -> list[str]:
+    """What would make it worse, worst last, and what ends the present level."""
+    levels, cadence = policy.levels, policy.cadence
+
+    def span(of: Any) -> str:
+        return format_duration(of.total_seconds())
+
+    near = f"or it drains and the bound is {span(cadence.act_lead)} or less"
+    entering = (
+        (Level.WATCH, f"below {cadence.watch_below_pct:g} %"),
+        (Level.WARNING, f"when a believed estimate is {span(levels.warning_within)} or less"),
+        (Level.CRITICAL, f"when a believed estimate is {span(levels.critical_within)} or less, {near}"),
+        (Level.EXHAUSTED, f"at or below {levels.exhausted_pct:g} %"),
+    )
+    still = f"or the balance has not fallen for {span(levels.refilling_for)}"
+    leaving = {
+        Level.WATCH: f"at {cadence.calm_from_pct:g} % or more, two minutes running",
+        Level.WARNING: f"when the estimate is beyond {span(levels.warning_leave)}, {still}",
+        Level.CRITICAL: f"when the estimate is beyond {span(levels.critical_leave)}, {still}",
+        Level.EXHAUSTED: f"at {levels.exhausted_leave_pct:g} % or more, two minutes running",
+    }
+    worse = [f"{entered}: {when}" for entered, when in entering if entered.rank > level.rank]
+    return [*worse, *([f"{level} ends {leaving[level]}"] if level in leaving else [])]
+
+
+def _mode(told: Explanation) -> list[str]:
+    wishes, policy = told.decision.wishes, told.policy.mode
+    tags = told.assessment.volume.tags
+    if MODE in tags:
+        source = f"tag {MODE}={printable(tags[MODE], 40)}"
+    elif tags.get(policy.opt_in_tag[0]) == policy.opt_in_tag[1]:
+        source = f"tag {'='.join(policy.opt_in_tag)}"
+    else:
+        source = "the policy's default, no tag asks for another"
+    critical = ["tagged critical"] if wishes.is_critical else []
+    faults = [f"tag at fault: {fault}" for fault in wishes.faults]
+    return [f"{wishes.mode} ({source}): {_MODES[wishes.mode]}", *critical, *faults]
+
+
+def _look(told: Explanation) -> list[str]:
+    interval_s, cadence, assessment = told.decision.look_interval_s, told.policy.cadence, told.assessment
+    if interval_s is None:
+        return ["not polled while this lasts; its state is seen at every sweep"]
+    every = f"every {format_duration(interval_s)}"
+    if assessment.forecast is None:
+        return [f"{every} until there is a datapoint"]
+    worst = worst_drain_per_s(assessment.baseline_iops)
+    if told.is_in_focus:
+        left, what = _credits(assessment), f"{assessment.balance_pct:.1f} %"
+    else:
+        left, what = cadence.watch_below_pct * CREDITS_PER_PCT, f"{cadence.watch_below_pct:g} %"
+    lasts_s, reserve_s = left / worst, cadence.reserve.total_seconds()
+    where = "in focus" if told.is_in_focus else "in the sweep"
+    spare_s = lasts_s - reserve_s
+    rest = f"{spare_s:,.0f} s are left" if spare_s > 0 else "nothing is left to wait"
+    reserved = f"{reserve_s:,.0f} s of them are for lag, slack and acting"
+    return [f"{every}, {where}: {what} lasts {lasts_s:,.0f} s at worst, {reserved}, {rest}"]
+
+
+def _decision(decision: Decision) -> list[str]:
+    return [f"{decision.action}: {decision.reason}"]
+
+
+def _remembered(told: Explanation) -> list[str]:
+    state = told.state
+    if state is None:
+        lines = ["nothing is going on with this volume"]
+    else:
+        lines = [f"{state.level} since {format_instant(state.level_since_s)}"]
+        if state.alerted_at_s is not None:
+            lines.append(f"alerted as {state.alerted_level} at {format_instant(state.alerted_at_s)}")
+        if state.gap_alerted:
+            lines.append("its missing data was alerted")
+    return [*lines, *(_entry_line(entry) for entry in told.entries[-MOST_ENTRIES:])]
+
+
+def _entry_line(entry: LedgerEntry) -> str:
+    body = entry.body
+    match entry.kind:
+        case EntryKind.LEVEL_CHANGED:
+            what = f"level {body.get('from')} -> {body.get('to')}"
+        case EntryKind.ALERT:
+            what = f"alert {body.get('kind')} ({body.get('level')})"
+        case EntryKind.DELIVERED:
+            what = f"delivered to {body.get('channel')}"
+        case _:
+            what = str(entry.kind)
+    return f"{format_instant(entry.at_s)} {what}"
+
+
+def _speaking(assessment: Assessment, forecast: Forecast) -> Drain | None:
+    """The horizon whose drain the forecast took."""
+    if not forecast.draining:
+        return None
+    same = [drain for drain in forecast.drains if drain.per_s == forecast.drain_per_s]
+    return next((drain for drain in same if _counts(assessment, drain)), same[-1] if same else None)
+
+
+def _empty_in_s(assessment: Assessment, drain: Drain) -> float | None:
+    return _credits(assessment) / drain.per_s if drain.per_s > 0 else None
+
+
+def _counts(assessment: Assessment, drain: Drain) -> bool:
+    empty_in_s = _empty_in_s(assessment, drain)
+    return empty_in_s is not None and empty_in_s <= BELIEVED_FOR * drain.span_s
+
+
+def _credits(assessment: Assessment) -> float:
+    assert assessment.credits_left is not None
+    return assessment.credits_left
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)

@@ -1,0 +1,98 @@
+"""``burstctl``: the operator's command of burstwatch."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+import click
+
+from burstctl.command import Options, common_options, write_examples
+from burstctl.exits import Exit
+from burstctl.output import complain, complain_of_bug, prepare, show
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.policy import PolicyError
+from burstwatch.settings import SettingsError
+
+HELP: Final = {"help_option_names": ["-h", "--help"]}
+EXAMPLES: Final = (
+    ("burstctl assess", "which volumes run dry, and when"),
+    ("burstctl explain vol-0123456789abcdef0", "why it says so"),
+    ("burstctl watch --every 1m", "the watchdog, from any shell with AWS credentials"),
+)
+PAGE: Final = "runbooks/README.md"
+
+
+class _Entry(NamedTuple):
+    summary: str
+    module: str
+
+
+COMMANDS: Final = {
+    "assess": _Entry("which volumes run dry, and when; changes nothing", "burstctl.commands.assess"),
+    "explain": _Entry("why it says so: every number behind a decision", "burstctl.commands.explain"),
+    "watch": _Entry("the watchdog: look, decide, alert", "burstctl.commands.watch"),
+    "policy": _Entry("check a policy, or show the one in force", "burstctl.commands.policy"),
+}
+"""A command is a click command of this name in that module, imported only when it is called."""
+
+
+class _Commands(click.Group):
+    """The commands, each imported when it is called and not to list it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        found = getattr(import_module(COMMANDS[cmd_name].module), cmd_name)
+        return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        with formatter.section("Exit codes"):
+            formatter.write_text(
+                "0 fine · 1 failed, wholly or partly · 2 misused · 3 a volume needs attention"
+                " · 4 refused by a guard · 130 interrupted"
+            )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        write_examples(formatter, EXAMPLES, PAGE)
+
+
+@click.group(cls=_Commands, context_settings=HELP, invoke_without_command=True)
+@click.version_option(package_name="burstwatch", prog_name="burstctl")
+@common_options
+@click.pass_context
+def burstctl(context: click.Context, options: Options) -> None:  # noqa: ARG001 - the commands take them
+    """Knows when a gp2 volume's burst credits run out, before they do.
+
+    Endpoints, region and credentials are found the way every AWS tool finds them.
+    """
+    if context.invoked_subcommand is None:
+        show(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and answer the exit code; whatever goes wrong is one message on stderr."""
+    try:
+        prepare()
+        code = burstctl.main(arguments, prog_name="burstctl", standalone_mode=False)
+        return int(code or Exit.FINE)
+    except click.ClickException as error:
+        error.show(file=sys.stderr)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        complain("interrupted; what was not finished was not recorded, and can be run again")
+        return Exit.INTERRUPTED
+    except PolicyError as error:
+        complain("\n  ".join(["the policy is rejected:", *map(str, error.faults)]))
+        return Exit.MISUSED
+    except BurstwatchError as error:
+        complain(str(error))
+        return Exit.MISUSED if isinstance(error, SettingsError) else Exit.FAILED
+    except Exception as error:  # noqa: BLE001 - the last line of defence, and it hides nothing
+        complain_of_bug(error)
+        return Exit.FAILED

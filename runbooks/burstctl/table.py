@@ -1,0 +1,302 @@
+"""The report as a table for people: in colour and to the width of a terminal, plain and whole elsewhere."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from burstwatch.core import words
+from burstwatch.core.assess import UnknownReason
+from burstwatch.core.decide import Decision
+from burstwatch.core.levels import Level
+from burstwatch.core.report import Report, sort_by_urgency
+from burstwatch.core.words import format_clock, printable
+
+MOST_ROWS: Final = 20
+"""More volumes than this are shown as far as they matter; the rest is counted."""
+
+WIDE: Final = 116
+"""From this width on there is a line to a volume, below it there are two."""
+
+_LONGEST_NAME: Final = 40
+_LEAST_NAME: Final = 8
+_VOLUME_COLUMNS: Final = 21
+_DRY_COLUMNS: Final = 31
+_BAR_CELLS: Final = 5
+_NAME_AT: Final = 2
+GAP: Final = "  "
+_DAY_S: Final = 24 * 3600
+
+STYLES: Final = {
+    Level.EXHAUSTED: "bold white on red",
+    Level.CRITICAL: "bold red",
+    Level.WARNING: "yellow",
+    Level.WATCH: "cyan",
+    Level.OK: "green",
+    Level.UNKNOWN: "dim",
+}
+FAULT_STYLE: Final = "magenta"
+
+UNKNOWN_WORDS: Final = {
+    UnknownReason.DETACHED: "detached",
+    UnknownReason.INSTANCE_STOPPED: "instance is stopped",
+    UnknownReason.NOT_BURSTABLE_TYPE: "no burst credits",
+    UnknownReason.CANNOT_RUN_DRY: "cannot run dry",
+    UnknownReason.TOO_NEW: "too new to tell",
+    UnknownReason.TELEMETRY_GAP: "no datapoint",
+    UnknownReason.READ_FAILED: "could not be read",
+}
+
+
+class Cell(NamedTuple):
+    """What stands in one column of one line; ``style`` is rich's word for its looks."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Lines of cells under titles; ``notes`` stand below and say what is not shown."""
+
+    titles: Sequence[str]
+    lines: Sequence[Sequence[Cell]]
+    right_aligned: frozenset[str]
+    notes: Sequence[str] = ()
+
+    def widths(self) -> list[int]:
+        """How many columns of the terminal each column takes."""
+        texts = [self.titles, *([cell.text for cell in line] for line in self.lines)]
+        return [max(map(columns, column)) for column in zip(*texts, strict=True)]
+
+    def width(self) -> int:
+        """How many columns of the terminal a line takes."""
+        return sum(self.widths()) + columns(GAP) * (len(self.titles) - 1)
+
+    def padded(self) -> list[list[Cell]]:
+        """Titles and lines with every cell but the last filled up to its column's width."""
+        widths = self.widths()
+        header = [Cell(title, "bold") for title in self.titles]
+        return [
+            [
+                Cell(_pad(cell.text, width, to_the_right=title in self.right_aligned), cell.style)
+                for cell, width, title in zip(line, widths, self.titles, strict=True)
+            ]
+            for line in [header, *self.lines]
+        ]
+
+
+def wide_table(report: Report, *, width: int | None, everything: bool, bar: str | None) -> Table:
+    """A line to a volume; names are cut to the width, without one nothing is.
+
+    Args:
+        report: what to show.
+        width: of the terminal; None where the output leads elsewhere.
+        everything: calm volumes are shown as well, however many there are.
+        bar: the characters of the balance bar from empty to full; None for no bar.
+    """
+    shown, notes = _chosen(report, everything=everything)
+    table = Table(
+        titles=("LEVEL", "VOLUME", "NAME", "BALANCE", "DRY (UTC)", "DRAIN/S", "BASELINE", "GIB", "INSTANCE"),
+        lines=[_wide_line(decision, report.now_s, bar) for decision in shown],
+        right_aligned=frozenset({"BALANCE", "DRAIN/S", "BASELINE", "GIB"}),
+        notes=notes,
+    )
+    if width is None:
+        return table
+    if table.width() > width:
+        table = replace(table, titles=table.titles[:-1], lines=[line[:-1] for line in table.lines])
+    longest = max(_LEAST_NAME, table.widths()[_NAME_AT] - max(0, table.width() - width))
+    return replace(table, lines=[_with_name_cut(line, longest) for line in table.lines])
+
+
+def _with_name_cut(line: Sequence[Cell], longest: int) -> list[Cell]:
+    return [*line[:_NAME_AT], Cell(cut(line[_NAME_AT].text, longest)), *line[_NAME_AT + 1 :]]
+
+
+def narrow_table(report: Report, *, everything: bool, bar: str | None) -> Table:
+    """Two lines to a volume, one where all is calm; fits 80 columns."""
+    shown, notes = _chosen(report, everything=everything)
+    lines = [line for decision in shown for line in _narrow_lines(decision, report.now_s, bar)]
+    titles = ["LEVEL", "VOLUME", "BALANCE", "DRY (UTC)"]
+    return Table(titles=titles, lines=lines, right_aligned=frozenset({"BALANCE"}), notes=notes)
+
+
+def render_plain(table: Table) -> str:
+    """Aligned text, no colour."""
+    lines = (GAP.join(cell.text for cell in line).rstrip() for line in table.padded())
+    return "\n".join([*lines, *table.notes])
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes; quick for the many thousand cells that are plain."""
+    return len(text) if text.isascii() else words.columns(text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text on at most so many columns of the terminal; a cut shows as ``…``."""
+    if columns(text) <= width:
+        return text
+    while columns(text) >= width:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def shown_name(decision: Decision) -> str:
+    """The volume's name, fit to show; empty where it has none."""
+    return printable(decision.assessment.volume.name or "", _LONGEST_NAME)
+
+
+def dry_words(decision: Decision, now_s: float) -> str:
+    """``about 18:05, not before 17:58``, or why there is no saying; a calm volume goes without the bound."""
+    assessment = decision.assessment
+    if assessment.unknown_reason is not None:
+        return UNKNOWN_WORDS[assessment.unknown_reason]
+    assert assessment.forecast is not None
+    soonest_s, empty_s = assessment.forecast.soonest_empty_s, assessment.forecast.time_to_empty_s
+    if soonest_s is None:
+        return UNKNOWN_WORDS[UnknownReason.CANNOT_RUN_DRY]
+    if empty_s is None:
+        when = _standing_words(assessment.forecast.drain_per_s)
+    elif empty_s <= 0:
+        return "now"
+    else:
+        when = _empty_words(empty_s, now_s)
+    return when if decision.level is Level.OK else f"{when}, not before {format_clock(now_s + soonest_s)}"
+
+
+def _empty_words(empty_s: float, now_s: float) -> str:
+    if empty_s < _DAY_S:
+        return f"about {format_clock(now_s + empty_s)}"
+    hours = round(empty_s / 3600)
+    return f"in {hours} h" if hours < 3 * 24 else f"in {hours // 24:,} d"
+
+
+def _standing_words(drain_per_s: float | None) -> str:
+    if drain_per_s is None:
+        return "no trend yet"
+    return "refilling" if round(drain_per_s) < 0 else "not draining"
+
+
+def _chosen(report: Report, *, everything: bool) -> tuple[list[Decision], list[str]]:
+    """What to show, most urgent first, and notes about the rest."""
+    ordered = sort_by_urgency(report.decisions)
+    if everything or len(ordered) <= MOST_ROWS:
+        return ordered, []
+    urgent = sum(_is_urgent(decision) for decision in ordered)
+    watched = sum(decision.level is Level.WATCH for decision in ordered)
+    count = max(urgent, min(urgent + watched, MOST_ROWS))
+    return ordered[:count], _notes(ordered[count:])
+
+
+def _is_urgent(decision: Decision) -> bool:
+    return decision.level.is_alerting or decision.assessment.is_fault
+
+
+def _notes(hidden: Sequence[Decision]) -> list[str]:
+    watched = [decision for decision in hidden if decision.level is Level.WATCH]
+    calm = [decision for decision in hidden if decision.level is Level.OK]
+    asides = Counter(
+        UNKNOWN_WORDS[decision.assessment.unknown_reason]
+        for decision in hidden
+        if decision.assessment.unknown_reason is not None
+    )
+    notes = [f"and {len(watched):,} more at watch, lowest {_lowest(watched)}"] if watched else []
+    notes += [f"and {_volumes(len(calm), 'calm')}, lowest {_lowest(calm)}"] if calm else []
+    if asides:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in asides.most_common())
+        notes.append(f"and {_volumes(asides.total(), 'unwatched')}: {reasons}")
+    return [*notes, "(--all shows everything)"]
+
+
+def _volumes(count: int, adjective: str) -> str:
+    return f"{count:,} {adjective} volume{'' if count == 1 else 's'}"
+
+
+def _lowest(decisions: Iterable[Decision]) -> str:
+    return _percent(min(d.assessment.balance_pct for d in decisions if d.assessment.balance_pct is not None))
+
+
+def _wide_line(decision: Decision, now_s: float, bar: str | None) -> list[Cell]:
+    assessment = decision.assessment
+    drain = assessment.forecast.drain_per_s if assessment.forecast else None
+    style = _style(decision)
+    return [
+        Cell(str(decision.level), style),
+        Cell(assessment.volume.volume_id),
+        Cell(shown_name(decision)),
+        Cell(_balance(decision, bar), _bar_style(style)),
+        Cell(dry_words(decision, now_s), "" if decision.level.is_alerting else "dim"),
+        Cell("" if drain is None else f"{drain:,.0f}".replace("-0", "0")),
+        Cell(f"{assessment.baseline_iops:,}" if assessment.volume.is_gp2 else ""),
+        Cell(f"{assessment.volume.size_gib:,}"),
+        Cell(assessment.volume.instance_id or "", "dim"),
+    ]
+
+
+def _narrow_lines(decision: Decision, now_s: float, bar: str | None) -> list[list[Cell]]:
+    assessment = decision.assessment
+    style, name, dry = _style(decision), shown_name(decision), dry_words(decision, now_s)
+    is_calm = not (_is_urgent(decision) or decision.level is Level.WATCH)
+    if is_calm and name:
+        dry = f"{dry} ({cut(name, _DRY_COLUMNS - len(dry) - 3)})"
+    first = [
+        Cell(str(decision.level), style),
+        Cell(assessment.volume.volume_id),
+        Cell(_balance(decision, bar), _bar_style(style)),
+        Cell(cut(dry, _DRY_COLUMNS), "" if decision.level.is_alerting else "dim"),
+    ]
+    if is_calm:
+        return [first]
+    second = [
+        Cell(""),
+        Cell(cut(name or assessment.volume.instance_id or "", _VOLUME_COLUMNS)),
+        Cell(f"{assessment.volume.size_gib:,} GiB", "dim"),
+        Cell(_flow(decision), "dim"),
+    ]
+    return [first, second]
+
+
+def _flow(decision: Decision) -> str:
+    assessment = decision.assessment
+    drain = assessment.forecast.drain_per_s if assessment.forecast else None
+    baseline = f"baseline {assessment.baseline_iops:,}"
+    if decision.level is Level.EXHAUSTED:
+        return f"pinned to {baseline}"
+    if drain is None or not round(drain):
+        return baseline
+    return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, {baseline}"
+
+
+def _style(decision: Decision) -> str:
+    return FAULT_STYLE if decision.assessment.is_fault else STYLES[decision.level]
+
+
+def _bar_style(style: str) -> str:
+    return "bold red" if style == STYLES[Level.EXHAUSTED] else style
+
+
+def _balance(decision: Decision, bar: str | None) -> str:
+    balance_pct = decision.assessment.balance_pct
+    if balance_pct is None:
+        return ""
+    drawn = f"{draw_bar(balance_pct, _BAR_CELLS, bar)} " if bar else ""
+    return f"{drawn}{_percent(balance_pct):>7}"
+
+
+def draw_bar(balance_pct: float, cells: int, characters: str) -> str:
+    """So much of a bar is filled; what is between the first and the last character are its finer steps."""
+    empty, steps = characters[0], characters[1:]
+    filled = round(balance_pct / 100 * cells * len(steps))
+    full, rest = divmod(filled, len(steps))
+    drawn = steps[-1] * full + (steps[rest - 1] if rest else "")
+    return drawn + empty * (cells - len(drawn))
+
+
+def _percent(balance_pct: float) -> str:
+    return f"{balance_pct:.1f} %"
+
+
+def _pad(text: str, width: int, *, to_the_right: bool) -> str:
+    blank = " " * (width - columns(text))
+    return blank + text if to_the_right else text + blank

@@ -1,0 +1,120 @@
+"""The loop of ``burstctl watch``: a pass at every nominal tick, whatever became of the one before."""
+
+import shlex
+from dataclasses import replace
+from typing import Final
+
+from burstctl.desk import Desk
+from burstctl.exits import Exit, exit_of
+from burstctl.output import complain, complain_of_bug, say
+from burstctl.policy_in_force import PolicyKeeper
+from burstctl.showing import show_pass
+from burstctl.stopping import StopSignal
+from burstctl.telling import tell_failures, tell_pass
+from burstwatch.core.alerts import make_policy_rejected
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.ledger import Change, EntryKind, LedgerEntry
+from burstwatch.core.words import format_clock, format_instant
+from burstwatch.settings import Clock
+from burstwatch.watchdog import Shell, run_tick
+
+_LONGEST_NAP_S: Final = {Clock.WALL: 60.0, Clock.ENDPOINT: 0.2}
+"""A machine's clock may be set; an endpoint's may run a thousand times as fast."""
+
+_CLOCK_RETRY_S: Final = 5.0
+
+
+class Watch:
+    """A watch under way; ``exit_code`` is that of the last pass that had anything to say."""
+
+    def __init__(self, desk: Desk, *, every_s: int, as_json: bool, exit_zero: bool) -> None:
+        self._desk = desk
+        self._every_s = every_s
+        self._as_json = as_json
+        self._exit_zero = exit_zero
+        self._keeper: PolicyKeeper | None = None
+        self.exit_code = Exit.FINE
+
+    def run(self, stop: StopSignal, *, passes: int | None) -> None:
+        """Run passes until a signal comes, or so many are done.
+
+        Raises:
+            OutputError: nobody takes the output any more.
+        """
+        last_s, done = None, 0
+        while not stop.is_asked and done != passes:
+            try:
+                now_s = self._desk.shell.clock()
+            except BurstwatchError as error:
+                complain(f"no pass: {error}")
+                self.exit_code = Exit.FAILED
+                stop.wait(_CLOCK_RETRY_S)
+                continue
+            tick_s = int(now_s // self._every_s) * self._every_s
+            if tick_s == last_s:
+                remaining_s = tick_s + self._every_s - now_s
+                stop.wait(min(remaining_s, _LONGEST_NAP_S[self._desk.clock]))
+                continue
+            self._pass(tick_s, now_s)
+            last_s, done = tick_s, done + 1
+
+    def _pass(self, tick_s: int, now_s: float) -> None:
+        """One pass; whatever goes wrong in it is said, and the next one comes in time."""
+        self._desk.shell.calls.reset()
+        self._desk.progress.begin()
+        try:
+            report = run_tick(self._shell(now_s), tick_s=tick_s, now_s=now_s)
+        except BurstwatchError as error:
+            self.exit_code = Exit.FAILED
+            complain(f"the pass of {format_clock(tick_s)} UTC failed: {error}")
+            return
+        except Exception as error:  # noqa: BLE001 - a watchdog outlives a bad pass, and says what was wrong
+            self.exit_code = Exit.FAILED
+            complain_of_bug(error)
+            return
+        finally:
+            self._desk.progress.end()
+        if report is None:
+            say(
+                f"{format_clock(tick_s)} UTC: done already, by another process or before a clock was set back"
+            )
+            return
+        self.exit_code = exit_of(report, exit_zero=self._exit_zero)
+        show_pass(report, as_json=self._as_json)
+        tell_pass(report, tick_s)
+        tell_failures(report)
+
+    def _shell(self, now_s: float) -> Shell:
+        """The shell with the policy as its file is now, or was when it was last good."""
+        shell = self._desk.shell
+        if self._keeper is None:
+            self._keeper = PolicyKeeper(self._desk.policy_source, shell.policy, now_s=now_s)
+        keeper = self._keeper
+        if keeper.look_again(now_s):
+            say(f"policy: {keeper.source} is good and in force from now on")
+        if keeper.untold:
+            _record_rejection(shell, keeper, int(now_s))
+            keeper.told()
+        return replace(shell, policy=keeper.policy)
+
+
+def _record_rejection(shell: Shell, keeper: PolicyKeeper, now_s: int) -> None:
+    """Put the alert about a bad policy into the ledger; the pass that follows sends it."""
+    path = str(keeper.source.path)
+    alert = make_policy_rejected(
+        keeper.untold,
+        in_force=f"{path} as it was at {format_instant(keeper.in_force_since_s)}",
+        action=f"burstctl policy check {shlex.quote(path)}",
+        place=shell.place,
+        runbooks_url=keeper.policy.alerts.runbooks_url,
+        now_s=now_s,
+    )
+    entry = LedgerEntry(
+        volume_id="policy",
+        revision=now_s,
+        kind=EntryKind.POLICY_REJECTED,
+        at_s=now_s,
+        body={"faults": list(keeper.untold)},
+    )
+    change = Change(volume_id="policy", expected_revision=None, state=None, entries=(entry,), alerts=(alert,))
+    shell.ledger.commit([change], channels=[channel.name for channel in shell.channels])

@@ -1,0 +1,143 @@
+"""An operator's desk for tests: the real burstctl, a home of its own, and the lab in place of AWS."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from botocore.loaders import Loader
+
+from burstctl.main import main
+from burstlab.clock import LabClock
+from burstlab.endpoint import Endpoint
+from burstlab.fleet import LabFleet, LabSettings
+from burstlab.volume import LabVolume
+
+START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())")
+_LOADER = Loader()
+"""Shared by all runs in this process: reading AWS's model of EC2 is most of a run's time."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run of burstctl came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def complaints(self) -> list[str]:
+        return [line for line in self.err.splitlines() if line.startswith("burstctl: ")]
+
+
+class OperatorsDesk:
+    """Runs burstctl in this process, or starts it as one of its own."""
+
+    def __init__(self, directory, monkeypatch, capsys):
+        self.directory = directory
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        for name in list(os.environ):
+            if name.startswith(
+                ("AWS_", "BURSTWATCH_", "XDG_", "SLACK_", "HTTP", "http", "NO_COLOR", "COLUMNS")
+            ):
+                monkeypatch.delenv(name)
+        self.set(HOME=str(directory), AWS_EC2_METADATA_DISABLED="true")
+        monkeypatch.chdir(directory)
+        monkeypatch.setattr("botocore.session.create_loader", lambda _path: _LOADER)
+
+    @property
+    def ledger_path(self):
+        return self.directory / ".local" / "state" / "burstwatch" / "ledger.sqlite"
+
+    def set(self, **environment):
+        for name, value in environment.items():
+            self._monkeypatch.setenv(name, value)
+
+    def unset(self, *names):
+        for name in names:
+            self._monkeypatch.delenv(name)
+
+    def run(self, *arguments) -> Ran:
+        self._capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        said = self._capsys.readouterr()
+        return Ran(code, said.out, said.err)
+
+    @contextmanager
+    def start(self, *arguments, **options):
+        """The command as a process, ended if it has not ended by itself."""
+        roots = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "runbooks", "lab"))
+        given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+        environment = {**os.environ, "PYTHONPATH": roots, **given.pop("env", {})}
+        process = subprocess.Popen([*COMMAND, *map(str, arguments)], env=environment, **given)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def run_alone(self, *arguments, **options) -> Ran:
+        with self.start(*arguments, **options) as process:
+            out, err = process.communicate(timeout=30)
+            return Ran(process.returncode, out or "", err or "")
+
+
+@contextmanager
+def a_lab(desk, *, speed=0, **settings):
+    """A lab at 18:00 that the desk takes for AWS; its volumes have a past if they are given one."""
+    fleet = LabFleet(LabClock(START, speed=speed), LabSettings(lag_s=60, **settings))
+    with Endpoint(fleet) as lab:
+        desk.set(**lab.environment)
+        yield lab
+
+
+def add(lab, name, load="idle", *, size_gib=100, balance_pct=100.0, minutes=30, tags=None, **given) -> str:
+    """A volume that has been living for so many minutes before 18:00."""
+    volume = LabVolume(
+        size_gib=size_gib,
+        load=load,
+        balance_pct=balance_pct,
+        starts_at=START - timedelta(minutes=minutes),
+        tags={"Name": name, **(tags or {})},
+        **given,
+    )
+    return lab.fleet.add(volume)
+
+
+# 100 GiB earn 300 IOPS; one per cent of the bucket is 54,000 credits. The newest datapoint ended at 17:59.
+def add_calm(lab, name="calm", **given) -> str:
+    return add(lab, name, **given)
+
+
+def add_warning(lab, name="build-3", **given) -> str:
+    """Drains by 1200 - 300 = 900/s, 1 % a minute: 60 % at 17:40, 41 % at 17:59.
+
+    2,214,000 / 900 = 2,460 s, less 60 s: dry at 18:40. Bound: 2,214,000 / 2,700 = 820 s, less 60 s: 18:12.
+    """
+    return add(lab, name, "steady:1200", balance_pct=60, minutes=20, **given)
+
+
+def add_critical(lab, name="ci-7", **given) -> str:
+    """Drains by 3000 - 300 = 2,700/s, 3 % a minute: 60 % at 17:50, 33 % at 17:59.
+
+    1,782,000 / 2,700 = 660 s, less 60 s: dry at 18:10, and not before.
+    """
+    return add(lab, name, "steady:3000", balance_pct=60, minutes=10, **given)
+
+
+def add_exhausted(lab, name="etcd-1", **given) -> str:
+    """Dry for half an hour, and it stays so however fast the lab's time goes by."""
+    return add(lab, name, "steady:3000", balance_pct=0, **given)

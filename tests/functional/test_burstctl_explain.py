@@ -1,0 +1,218 @@
+"""burstctl explain: every number behind a decision, each worked by hand in operators_desk."""
+
+import pytest
+from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_warning
+
+from burstlab.modification import Modification, Shape
+from burstlab.volume import MetricFault
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, capsys):
+    return OperatorsDesk(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def lab(desk):
+    with a_lab(desk) as endpoint:
+        yield endpoint
+
+
+def topics(ran) -> dict[str, str]:
+    """What is said on each topic, on one line."""
+    said: dict[str, str] = {}
+    topic = ""
+    for line in ran.out.splitlines():
+        topic = line[:10].strip() or topic
+        said[topic] = f"{said.get(topic, '')} {line[10:].strip()}".strip()
+    return said
+
+
+def test_the_arithmetic_of_a_draining_volume(desk, lab):
+    volume_id = add_warning(lab, instance_id="i-0123456789abcdef0")
+
+    ran = desk.run("explain", volume_id)
+    said = topics(ran)
+
+    assert ran.code == 0, "attention is for assess and watch"
+    assert ran.out.startswith(f"{volume_id} (build-3), gp2, 100 GiB, on i-0123456789abcdef0 as")
+    assert said["Level"] == "warning: at this pace it is dry within 60 min"
+    assert said["Baseline"] == "3 * 100 GiB = 300 IOPS; as many credits come back per second"
+    assert said["Balance"] == (
+        "41.0 % of 5,400,000 = 2,214,000 credits, lowest of the minute that ended 17:59 UTC, 60 s ago"
+    )
+    assert said["Bound"] == (
+        "2,214,000 / (3,000 - 300) = 820 s, less the 60 s since the datapoint: not dry before 18:12 UTC"
+    )
+    assert said["Estimate"].startswith("2,214,000 / 900 = 2,460 s, less the 60 s: dry at about 18:40 UTC")
+    assert "over 5 min: 900 credits/s, dry in 41 min" in said["Drains"]
+    assert said["Drains"].count("<-") == 1
+    assert said["Served"] == "300 reads/s and 900 writes/s over the newest five minutes"
+    assert said["Look"] == (
+        "every 60 s, in focus: 41.0 % lasts 820 s at worst,"
+        " 840 s of them are for lag, slack and acting, nothing is left to wait"
+    )
+    assert said["Decision"].startswith("alert: ")
+    assert said["Ledger"] == "nothing is going on with this volume"
+    assert "warning ends when the estimate is beyond 90 min" in said["Next"]
+
+
+def test_which_drain_speaks_and_why(desk, lab):
+    counted = desk.run("explain", add_critical(lab), "--json").document
+    # 33 % last 660 s at 2,700/s: within three times five minutes, not within three times three
+    assert [drain["span_s"] for drain in counted["drains"] if drain["speaks"]] == [300]
+    assert [drain["counts"] for drain in counted["drains"]][:2] == [False, True]
+    assert counted["is_believed"]
+
+    believed = topics(desk.run("explain", add_warning(lab)))["Drains"]
+    # 41 % last 41 min at 900/s: only a drain that has lasted 14 min may say so
+    assert "over 15 min: 900 credits/s, dry in 41 min <-" in believed
+    assert believed.endswith("of such drains the one that ends soonest speaks")
+
+
+def test_a_drain_too_young_for_what_it_says_is_not_believed(desk, lab):
+    # since 17:54 at 900/s; 60 - 5 = 55 % last 55 min, five minutes are believed for fifteen
+    ran = desk.run("explain", add(lab, "young", "steady:1200", balance_pct=60, minutes=6))
+    said = topics(ran)
+
+    assert said["Level"].startswith("watch")
+    assert "so the longest speaks, unbelieved" in said["Drains"]
+    assert "not believed, so it enters no level" in said["Estimate"]
+
+
+def test_a_refilling_volume_has_no_estimate(desk, lab):
+    volume_id = add(lab, "resting", "steady:20", balance_pct=50)
+
+    said = topics(desk.run("explain", volume_id))
+
+    assert said["Estimate"] == "none: it is not draining"
+    assert "no drain is believed" in said["Drains"]
+    assert said["Level"].startswith("watch: the balance is below 97 %")
+
+
+def test_a_calm_volume_is_looked_at_in_the_sweep(desk, lab):
+    said = topics(desk.run("explain", add_calm(lab)))
+
+    # 95 % of 5,400,000 / 2,700 = 1,900 s; 1,900 - 840 = 1,060 s: three sweep ticks of five minutes
+    assert said["Look"] == (
+        "every 15 min, in the sweep: 95 % lasts 1,900 s at worst,"
+        " 840 s of them are for lag, slack and acting, 1,060 s are left"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [
+        ({"size_gib": 1200}, "unknown: cannot run dry"),
+        ({"attached": False}, "unknown: detached"),
+        ({"volume_type": "gp3"}, "unknown: no burst credits"),
+    ],
+)
+def test_what_is_not_polled_is_said_in_words(desk, lab, given, level):
+    said = topics(desk.run("explain", add(lab, "aside", **given)))
+
+    assert said["Level"] == level
+    assert "Bound" not in said
+    assert said["Look"].startswith("not polled while this lasts")
+
+
+def test_a_volume_in_modification_earns_by_its_smaller_size(desk, lab):
+    volume_id = add_calm(lab, size_gib=200)
+    lab.fleet.set_modification(
+        volume_id,
+        Modification(
+            state="optimizing",
+            original=Shape(volume_type="gp2", size_gib=100, iops=300),
+            target=Shape(volume_type="gp2", size_gib=200, iops=600),
+            started_at=lab.clock.now(),
+        ),
+    )
+
+    said = topics(desk.run("explain", volume_id))
+
+    assert said["Baseline"].startswith("3 * 100 GiB (the smaller size of its modification) = 300 IOPS")
+
+
+def test_the_mode_and_where_it_comes_from(desk, lab):
+    untagged = add_calm(lab)
+    opted_in = add_calm(lab, tags={"burstwatch:mode": "auto", "burstwatch:critical": "true"})
+    wrong = add_calm(lab, tags={"burstwatch:mode": "autoo"})
+
+    assert topics(desk.run("explain", untagged))["Mode"].startswith("propose (the policy's default, no tag")
+    said = topics(desk.run("explain", opted_in))["Mode"]
+    assert said.startswith("auto (tag burstwatch:mode=auto): alerts, and may be flipped")
+    assert said.endswith("tagged critical")
+    said = topics(desk.run("explain", wrong))["Mode"]
+    assert "tag at fault: burstwatch:mode='autoo' is not observe, propose or auto" in said
+
+
+def test_what_the_ledger_remembers(desk, lab):
+    volume_id = add_critical(lab)
+    desk.run("watch", "--once")
+
+    ran = desk.run("explain", volume_id)
+    said = topics(ran)
+
+    assert said["Level"].endswith("; last judged critical")
+    assert said["Decision"].startswith("none: critical, alerted 0 s ago")
+    assert said["Ledger"] == (
+        "critical since 2026-11-20T18:00:00Z alerted as critical at 2026-11-20T18:00:00Z"
+        " 2026-11-20T18:00:00Z level ok -> critical"
+        " 2026-11-20T18:00:00Z alert BurstBalanceDraining (critical)"
+        " 2026-11-20T18:00:00Z delivered to terminal"
+    )
+    remembered = desk.run("explain", volume_id, "--json").document["remembered"]
+    assert remembered["state"]["level"] == "critical"
+    assert [entry["kind"] for entry in remembered["entries"]] == ["level_changed", "alert", "delivered"]
+
+
+def test_json_is_always_one_object(desk, lab):
+    ignored = add_calm(lab, tags={"burstwatch:ignore": "true"})
+
+    explained = desk.run("explain", add_warning(lab), "--json").document
+    assert explained["schema"] == "burstwatch.explanation/v1"
+    assert explained["volume"]["level"] == "warning"
+    assert explained["because"] == "at this pace it is dry within 60 min"
+    assert desk.run("explain", ignored, "--json").document["ignored"] == [ignored]
+    ran = desk.run("explain", "vol-0123456789abcdef0", "--json")
+    assert ran.document["volume"] is None
+    assert ran.document["missing"] == ["vol-0123456789abcdef0"]
+    assert ran.code == 1
+
+
+def test_an_ignored_volume_says_so(desk, lab):
+    ignored = add_calm(lab, tags={"burstwatch:ignore": "true"})
+
+    ran = desk.run("explain", ignored)
+
+    assert (ran.code, ran.out) == (0, "")
+    assert f"{ignored} carries the tag burstwatch:ignore=true" in ran.err
+
+
+def test_an_unread_volume_is_a_failure_with_its_reason(desk, lab):
+    volume_id = add_calm(lab)
+    lab.fleet.set_metric_fault(volume_id, MetricFault(status_code="Forbidden", message="not yours"))
+
+    ran = desk.run("explain", volume_id)
+
+    assert ran.code == 1
+    assert "Forbidden: not yours" in topics(ran)["Level"]
+
+
+def test_a_hostile_name_is_inert(desk, lab):
+    ran = desk.run("explain", add_calm(lab, "evil\u202e\u0085[bold]name"))
+
+    assert "(evil? [bold]name)" in ran.out
+    assert not {"\u202e", "\u0085", "\x1b"} & set(ran.out)
+
+
+def test_it_changes_nothing(desk, lab):
+    desk.run("explain", add_critical(lab))
+
+    assert not desk.ledger_path.parent.exists()
+
+
+def test_it_fits_eighty_columns(desk, lab):
+    ran = desk.run("explain", add_warning(lab, "a-very-long-name-of-a-volume-that-somebody-liked"))
+
+    assert max(map(len, ran.out.splitlines())) <= 80

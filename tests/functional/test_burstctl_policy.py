@@ -1,0 +1,109 @@
+"""burstctl policy: every fault at once, and the policy in force spelled out."""
+
+import pytest
+import yaml
+from operators_desk import OperatorsDesk
+
+from burstwatch.core.policy import Policy
+
+BAD = """\
+version: 1
+mode:
+  default: auto
+levels:
+  warning_within: soon
+  exhausted_pct: 101
+alerts:
+  color: red
+"""
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, capsys):
+    return OperatorsDesk(tmp_path, monkeypatch, capsys)
+
+
+def test_every_fault_is_told_at_once_each_with_its_line_and_path(desk):
+    (desk.directory / "bad.yaml").write_text(BAD)
+
+    ran = desk.run("policy", "check", "bad.yaml")
+
+    assert ran.code == 2
+    places = {line.partition(": ")[0] for line in ran.out.splitlines()}
+    assert places == {"bad.yaml:3", "bad.yaml:5", "bad.yaml:6", "bad.yaml:8"}
+    assert "bad.yaml:5: levels.warning_within: 'soon' is not a span" in ran.out
+    assert ran.complaints == ["burstctl: bad.yaml has 4 faults"]
+
+
+def test_faults_in_json(desk):
+    (desk.directory / "bad.yaml").write_text("version: 1\nalerts:\n  color: red\n")
+
+    ran = desk.run("policy", "check", "bad.yaml", "--json")
+
+    assert ran.code == 2
+    assert ran.document["schema"] == "burstwatch.policy-check/v1"
+    (fault,) = ran.document["faults"]
+    assert fault.startswith("bad.yaml:3: alerts.color: unknown key")
+
+
+def test_a_good_policy_is_one_line(desk):
+    (desk.directory / "good.yaml").write_text("version: 1\n")
+
+    ran = desk.run("policy", "check", "good.yaml")
+
+    assert (ran.code, ran.out, ran.err) == (0, "good.yaml: OK\n", "")
+
+
+def test_without_a_file_the_policy_in_force_is_checked(desk):
+    assert desk.run("policy", "check").out.startswith("built-in defaults")
+    (desk.directory / "policy.yaml").write_text(BAD)
+
+    assert desk.run("policy", "check").code == 2
+
+
+def test_a_file_that_cannot_be_read_is_a_fault(desk):
+    ran = desk.run("policy", "check", "nowhere.yaml")
+
+    assert ran.code == 2
+    assert "nowhere.yaml: cannot be read: No such file or directory" in ran.out
+
+
+def test_what_is_shown_is_a_policy_with_every_default_that_reads_back_as_itself(desk):
+    (desk.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: 45m\n")
+
+    ran = desk.run("policy", "show")
+
+    assert ran.code == 0
+    assert ran.err == "policy: policy.yaml (found here)\n"
+    shown = yaml.load(ran.out, Loader=yaml.BaseLoader)
+    assert shown["levels"]["warning_within"] == "45m"
+    assert shown["levels"]["critical_within"] == "15m"
+    (desk.directory / "again.yaml").write_text(ran.out)
+    assert desk.run("policy", "show", "--policy", "again.yaml").out == ran.out
+
+
+def test_the_option_comes_before_the_environment_and_that_before_the_file_here(desk):
+    for name, minutes in (("policy", 31), ("env", 32), ("option", 33)):
+        (desk.directory / f"{name}.yaml").write_text(f"version: 1\nlevels:\n  warning_within: {minutes}m\n")
+
+    def warning_within(*arguments):
+        return desk.run(*arguments, "policy", "show", "--json").document["levels"]["warning_within"]
+
+    assert warning_within() == "31m"
+    desk.set(BURSTWATCH_POLICY="env.yaml")
+    assert warning_within() == "32m"
+    assert warning_within("--policy", "option.yaml") == "33m"
+
+
+def test_the_defaults_are_shown_as_json(desk):
+    assert desk.run("policy", "show", "--json").document == Policy().to_mapping()
+
+
+def test_a_bad_policy_in_force_is_not_shown_but_rejected(desk):
+    (desk.directory / "policy.yaml").write_text(BAD)
+
+    ran = desk.run("policy", "show")
+
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "burstctl: the policy is rejected:" in ran.err
