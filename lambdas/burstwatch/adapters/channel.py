@@ -27,7 +27,7 @@ class Channel(Protocol):
 
     @property
     def name(self) -> str:
-        """What the ledger knows the channel by; changing it sends everything that waits again."""
+        """What the ledger knows the channel by; what waits for another name is not sent here."""
         ...
 
     def send(self, alert: Alert) -> None:

@@ -174,7 +174,6 @@ class SqliteLedger:
         """Record that a claimed tick did all its work; without a ``roster`` the one before stays."""
         fingerprints = None if roster is None else _pack(roster)
         with self._writing() as connection:
-            connection.execute("DELETE FROM claimed_ticks WHERE kind = ? AND tick_s <= ?", (kind, tick_s))
             connection.execute(
                 "INSERT INTO completed_ticks VALUES (?, ?, ?) ON CONFLICT (kind) DO UPDATE"
                 " SET tick_s = excluded.tick_s, fingerprints = coalesce(excluded.fingerprints, fingerprints)"
@@ -478,13 +477,15 @@ def _format(document: Mapping[str, Any]) -> str:
 
 
 def _format_state(state: VolumeState) -> str:
-    return _format({name: getattr(state, name) for name in _STATE_FIELDS})
+    """The fields as JSON; those that are None are left out, as None is what they are by default."""
+    known = ((name, getattr(state, name)) for name in _STATE_FIELDS)
+    return _format({name: value for name, value in known if value is not None})
 
 
 def _parse_state(body: str) -> VolumeState:
     document = json.loads(body)
     for name, kind in _STATE_ENUMS.items():
-        if document[name] is not None:
+        if document.get(name) is not None:
             document[name] = kind(document[name])
     return VolumeState(**document)
 
