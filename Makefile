@@ -38,6 +38,12 @@ imports: setup
 unit: setup
 	$(BIN)/pytest -n auto
 
+bench: setup
+	$(BIN)/python lab/bench/cost.py
+	$(BIN)/python lab/bench/look.py 100 1000 10000
+	$(BIN)/python lab/bench/startup.py
+	$(BIN)/python lab/bench/ledger.py
+
 lock:
 	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url pyproject.toml -o requirements.txt

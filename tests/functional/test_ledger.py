@@ -988,40 +988,12 @@ def test_a_process_killed_while_it_makes_ledgers_leaves_only_whole_ones(path):
                 assert ledger.states() == {}
 
 
-# How fast it is
-
-MANY = 5000
+# How much it holds
 
 
-def fastest_s(action, times=5):
-    """Seconds of processor time: what other programs take at the same time does not count."""
-    spans = []
-    for _ in range(times):
-        began = time.process_time()
-        action()
-        spans.append(time.process_time() - began)
-    return min(spans)
-
-
-def test_the_states_of_five_thousand_volumes_are_read_in_a_tenth_of_a_second(ledger):
-    known = {"next_look_at_s": 1, "balance_pct": 31.5, "balance_at_s": 1, "alerted_level": Level.WARNING}
-    states = [a_state(f"vol-{i:017x}", **known) for i in range(MANY)]
-    changes = [Change(volume_id=s.volume_id, expected_revision=None, state=s) for s in states]
-    ledger.commit(changes, channels=[])
-    assert fastest_s(ledger.states) < 0.1
-    assert len(ledger.states()) == MANY
-
-
-def test_a_thousand_changes_are_committed_in_a_second(ledger):
-    changes = [a_change(f"vol-{i:017x}") for i in range(1000)]
-    assert fastest_s(lambda: ledger.commit(changes, channels=[MAIL, SLACK]), times=1) < 1.0
-    assert len(ledger.waiting(channels=[MAIL, SLACK])) == 2000
-
-
-def test_a_roster_of_a_hundred_thousand_is_small_and_fast(ledger, path):
+def test_a_roster_of_a_hundred_thousand_takes_eight_bytes_a_volume(ledger):
     fleet = frozenset(range(2**63, 2**63 + 100_000))
-    assert fastest_s(lambda: ledger.complete_tick(TickKind.SWEEP, 300, roster=fleet)) < 0.2
-    assert fastest_s(ledger.roster) < 0.2
+    ledger.complete_tick(TickKind.SWEEP, 300, roster=fleet)
     assert ledger.roster().fingerprints == fleet
     (stored,) = ledger._connection.execute("SELECT length(fingerprints) FROM completed_ticks").fetchone()
     assert stored == 8 * 100_000
