@@ -56,7 +56,7 @@ def main(entries: int) -> None:
                 entries=history(number, per_volume),
             )
             ledger.commit([past], channels=[])
-        size_mb = (Path(directory) / "l.sqlite").stat().st_size / 1e6
+        size_mb = (Path(directory) / "ledger.sqlite").stat().st_size / 1e6
         print(f"beside {entries:,} entries, {size_mb:,.0f} MB")
         many = [change(number) for number in range(5_000)]
         timed("commit of 1,000 changes", lambda: ledger.commit(many[:1_000], channels=[]))
