@@ -95,8 +95,8 @@ def look_at_everything(shell: Shell, *, now_s: float) -> Report:
     """Look at the whole fleet now, record and tell; claims no tick, so it never holds one up."""
     this = _begin(shell, tick_s=int(now_s), now_s=now_s)
     volumes, is_whole = this.gathering.fleet()
-    departed = _departed(this, volumes) if is_whole else []
-    _look_at(this, _as_due(this, [*volumes, *departed]))
+    departed = set(this.states) - {volume.volume_id for volume in volumes} if is_whole else set()
+    _look_at(this, _as_due(this, [*volumes, *_by_id(this, departed)]))
     return _finish(this)
 
 
@@ -131,19 +131,20 @@ def _sweep(this: _Pass, sweep_s: int, roster: Roster | None) -> frozenset[int] |
     """Look at what the sweep finds due; the new roster, or None when the fleet could not be listed whole."""
     cadence = this.shell.policy.cadence
     volumes, is_whole = this.gathering.fleet()
-    due = list(
-        due_in_sweep(
-            volumes,
-            this.states,
-            roster=roster,
-            tick_s=sweep_s,
-            restarted=_restarted(this, volumes),
-            smaller_sizes_gib=this.gathering.smaller_sizes_gib(),
-            cadence=cadence,
-        )
+    focused = due_in_focus(this.states, this.look.tick_s)
+    due = due_in_sweep(
+        volumes,
+        this.states,
+        roster=roster,
+        sweep_s=sweep_s,
+        focused=focused,
+        restarted=_restarted(this, volumes),
+        smaller_sizes_gib=this.gathering.smaller_sizes_gib(),
+        cadence=cadence,
     )
-    departed = _departed(this, volumes) if is_whole else []
-    _look_at(this, [*due, *(DueVolume(volume=volume) for volume in departed)])
+    listed = {volume.volume_id for volume in volumes}
+    unlisted = (set(this.states) if is_whole else focused) - listed
+    _look_at(this, [*due, *(DueVolume(volume=volume) for volume in _by_id(this, unlisted))])
     return frozenset(fingerprint(volume, cadence) for volume in volumes) if is_whole else None
 
 
@@ -158,12 +159,8 @@ def _as_due(this: _Pass, volumes: Sequence[Volume]) -> list[DueVolume]:
     return [DueVolume(volume=v, smaller_size_gib=sizes_gib.get(v.volume_id)) for v in volumes]
 
 
-def _departed(this: _Pass, volumes: Iterable[Volume]) -> list[Volume]:
-    """Remembered volumes that are no gp2 any more; those that are gone altogether are forgotten."""
-    return _by_id(this, set(this.states) - {volume.volume_id for volume in volumes})
-
-
 def _by_id(this: _Pass, volume_ids: set[str]) -> list[Volume]:
+    """Remembered volumes that were not listed; those that are gone altogether are forgotten."""
     volumes, missing = this.gathering.by_id(volume_ids)
     policy = this.shell.policy
     this.deleted += [decide_deleted(this.states[gone], policy=policy, look=this.look) for gone in missing]

@@ -335,6 +335,28 @@ def test_an_unlistable_fleet_is_loud_and_swept_by_the_next_tick(lab, shell):
     assert len(tick(shell, lab, 1).decisions) == 1
 
 
+def test_volumes_in_focus_are_looked_at_though_the_fleet_cannot_be_listed(lab, shell, ledger):
+    draining = lab.fleet.add(LabVolume(size_gib=100, balance_pct=40, load="steady:500"))
+    lab.fleet.add(LabVolume(size_gib=100))
+    lab.clock.advance(600)
+    tick_for(shell, lab, 4)
+    assert ledger.states()[draining].next_look_at_s is not None
+    lab.faults.add(Fault(action="DescribeVolumes", kind="error", code="InternalFailure", times=1))
+    lab.clock.advance(300 - lab.fleet.now_s() % 300)
+    report = tick(shell, lab)
+    assert report.has_failed
+    assert [d.assessment.volume.volume_id for d in report.decisions] == [draining]
+
+
+def test_a_sweep_taken_over_late_looks_at_what_is_due_in_focus_now(lab, shell):
+    draining = lab.fleet.add(LabVolume(size_gib=100, balance_pct=40, load="steady:500"))
+    lab.clock.advance(600)
+    tick_for(shell, lab, 4)
+    lab.clock.advance(60 * 2 + 300 - lab.fleet.now_s() % 300)
+    looked = [d.assessment.volume.volume_id for d in tick(shell, lab).decisions]
+    assert looked == [draining]
+
+
 def test_a_deleted_volume_is_forgotten_and_its_alert_closed(lab, shell, recorder, ledger):
     volume_id = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
     lab.clock.advance(600)

@@ -1,6 +1,7 @@
 """Which volumes are due at a tick."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -58,18 +59,19 @@ def due_in_sweep(
     states: Mapping[str, VolumeState],
     *,
     roster: Roster | None,
-    tick_s: int,
-    restarted: frozenset[str],
+    sweep_s: int,
+    focused: AbstractSet[str],
+    restarted: AbstractSet[str],
     smaller_sizes_gib: Mapping[str, int],
     cadence: CadencePolicy,
 ) -> Iterator[DueVolume]:
-    """The volumes that the sweep looks at, all ticks since the last completed one taken together.
+    """The volumes due when the sweep up to ``sweep_s`` is done, all ticks since the last one taken together.
 
     Without a roster, everything is due: there was no sweep before. A volume whose instance was found stopped
-    waits until it is in ``restarted``; one in focus has its own time.
+    waits until it is in ``restarted``; one in focus has its own time and is due when it is in ``focused``.
     """
     grid_s = int(cadence.sweep_tick.total_seconds())
-    last_tick = tick_s // grid_s
+    last_tick = sweep_s // grid_s
     first_tick = roster.tick_s // grid_s + 1 if roster else last_tick
     known = roster.fingerprints if roster else frozenset()
     for volume in volumes:
@@ -86,7 +88,7 @@ def due_in_sweep(
         elif roster is None or due.has_arrived:
             is_due = True
         elif state is not None and state.next_look_at_s is not None:
-            is_due = state.next_look_at_s <= tick_s + _EARLY_S
+            is_due = volume.volume_id in focused
         elif state is not None and state.unknown_reason is UnknownReason.INSTANCE_STOPPED:
             is_due = False
         else:
