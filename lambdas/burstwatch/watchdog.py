@@ -1,6 +1,7 @@
 """One pass of the watchdog: gather, decide, record, tell. The same for Lambda, burstctl and the lab."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import monotonic, time
@@ -13,7 +14,7 @@ from burstwatch.adapters.delivery import deliver
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.errors import AwsFailure
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
-from burstwatch.core.decide import Decision, Look, decide, decide_deleted
+from burstwatch.core.decide import Decision, Look, decide, forget
 from burstwatch.core.ledger import Change, Ledger, Roster, TickKind, VolumeState
 from burstwatch.core.levels import Level, judge
 from burstwatch.core.place import Place
@@ -21,7 +22,7 @@ from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerpr
 from burstwatch.core.policy import Policy
 from burstwatch.core.report import Report
 from burstwatch.core.samples import Series
-from burstwatch.core.tags import read_tags
+from burstwatch.core.tags import IGNORE, read_tags
 from burstwatch.core.volume import Volume
 from burstwatch.gather import Gathering
 
@@ -59,7 +60,7 @@ class _Pass:
     gathering: Gathering
     states: Mapping[str, VolumeState]
     decisions: list[Decision] = field(default_factory=list)
-    deleted: list[Change] = field(default_factory=list)
+    forgotten: list[Change] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     keeps_samples: bool = False
@@ -162,9 +163,14 @@ def _as_due(this: _Pass, volumes: Sequence[Volume]) -> list[DueVolume]:
 def _by_id(this: _Pass, volume_ids: set[str]) -> list[Volume]:
     """Remembered volumes that were not listed; those that are gone altogether are forgotten."""
     volumes, missing = this.gathering.by_id(volume_ids)
-    policy = this.shell.policy
-    this.deleted += [decide_deleted(this.states[gone], policy=policy, look=this.look) for gone in missing]
+    for volume_id in missing:
+        _forget(this, volume_id, "the volume was deleted")
     return volumes
+
+
+def _forget(this: _Pass, volume_id: str, because: str) -> None:
+    if state := this.states.get(volume_id):
+        this.forgotten.append(forget(state, because, policy=this.shell.policy, look=this.look))
 
 
 def _restarted(this: _Pass, volumes: Iterable[Volume]) -> frozenset[str]:
@@ -186,34 +192,61 @@ def _look_at(this: _Pass, due: Iterable[DueVolume]) -> None:
     for one in due:
         if read_tags(one.volume.tags, mode).is_ignored:
             this.ignored.append(one.volume.volume_id)
+            _forget(this, one.volume.volume_id, f"it is tagged {IGNORE}")
         else:
             watched.append(one)
     remaining = iter(watched)
     while chunk := list(islice(remaining, _CHUNK)):
-        for one, assessment in _assess(this, chunk):
-            this.decisions.append(_decide(this, one, assessment))
+        found = _assess(this, chunk)
+        for one in chunk:
+            if assessment := found.get(one.volume.volume_id):
+                with _loudly(this, one.volume.volume_id):
+                    this.decisions.append(_decide(this, one, assessment))
         this.shell.report_progress(len(this.decisions), len(watched))
 
 
-def _assess(this: _Pass, chunk: Sequence[DueVolume]) -> list[tuple[DueVolume, Assessment]]:
+@contextmanager
+def _loudly(this: _Pass, volume_id: str) -> Iterator[None]:
+    """Let a mistake of ours about one volume fail the pass without hiding the other volumes."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others must be looked at; it is reported
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        this.gathering.failures.append(f"{volume_id} was not judged, by a mistake of burstwatch's: {said}")
+
+
+def _assess(this: _Pass, chunk: Sequence[DueVolume]) -> dict[str, Assessment]:
     """Facts about each volume; a second and third question only about those that call for it."""
     gathering = this.gathering
     in_focus = {i for i, state in this.states.items() if state.next_look_at_s is not None}
     balances = gathering.balances(chunk, in_focus)
-    evidence = {
-        one.volume.volume_id: _evidence(this, one, balances.get(one.volume.volume_id)) for one in chunk
-    }
     volumes = {one.volume.volume_id: one.volume for one in chunk}
-    found = {volume_id: _facts(this, volumes[volume_id], given) for volume_id, given in evidence.items()}
-    gaps = [volumes[volume_id] for volume_id, a in found.items() if _is_silent(this, a)]
-    for volume_id, state in gathering.instance_states(gaps).items():
-        evidence[volume_id] = replace(evidence[volume_id], instance_state=state)
-        found[volume_id] = _facts(this, volumes[volume_id], evidence[volume_id])
-    alerting = [volume_id for volume_id, a in found.items() if _is_alerting(this, a)]
+    evidence: dict[str, Evidence] = {}
+    found: dict[str, Assessment] = {}
+
+    def look(volume_id: str, given: Evidence) -> None:
+        evidence[volume_id] = given
+        with _loudly(this, volume_id):
+            found[volume_id] = _facts(this, volumes[volume_id], given)
+
+    for one in chunk:
+        look(one.volume.volume_id, _evidence(this, one, balances.get(one.volume.volume_id)))
+    silent = [volumes[volume_id] for volume_id, facts in found.items() if _is_silent(this, facts)]
+    for volume_id, state in gathering.instance_states(silent).items():
+        look(volume_id, _with_instance(this, volume_id, evidence[volume_id], state))
+    alerting = [volume_id for volume_id, facts in found.items() if _is_alerting(this, facts)]
     for volume_id, (reads, writes) in gathering.operations(alerting).items():
-        evidence[volume_id] = replace(evidence[volume_id], read_ops=reads, write_ops=writes)
-        found[volume_id] = _facts(this, volumes[volume_id], evidence[volume_id])
-    return [(one, found[one.volume.volume_id]) for one in chunk]
+        look(volume_id, replace(evidence[volume_id], read_ops=reads, write_ops=writes))
+    return found
+
+
+def _with_instance(this: _Pass, volume_id: str, evidence: Evidence, instance_state: str) -> Evidence:
+    """A volume whose instance was stopped when we last looked, and runs now, has just arrived."""
+    state = this.states.get(volume_id)
+    was_stopped = state is not None and state.unknown_reason is UnknownReason.INSTANCE_STOPPED
+    has_started = was_stopped and instance_state not in STOPPED_STATES
+    arrived_at_s = int(this.look.now_s) if has_started else evidence.arrived_at_s
+    return replace(evidence, instance_state=instance_state, arrived_at_s=arrived_at_s)
 
 
 def _evidence(this: _Pass, one: DueVolume, answer: Series | AwsFailure | None) -> Evidence:
@@ -268,7 +301,7 @@ def _decide(this: _Pass, one: DueVolume, assessment: Assessment) -> Decision:
 def _finish(this: _Pass) -> Report:
     """Record first, then tell: an alert is in the ledger before anybody sees it."""
     shell = this.shell
-    changes = [*this.deleted, *(d.change for d in this.decisions if d.change is not None)]
+    changes = [*this.forgotten, *(d.change for d in this.decisions if d.change is not None)]
     channels = [channel.name for channel in shell.channels]
     began = monotonic()
     if changes:

@@ -11,6 +11,7 @@ from burstlab.faults import Fault
 from burstlab.fleet import LabFleet, LabSettings
 from burstlab.modification import Modification, Shape
 from burstlab.volume import LabVolume, MetricFault
+from burstwatch import watchdog
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.bootstrap import build_shell
@@ -355,6 +356,46 @@ def test_a_sweep_taken_over_late_looks_at_what_is_due_in_focus_now(lab, shell):
     lab.clock.advance(60 * 2 + 300 - lab.fleet.now_s() % 300)
     looked = [d.assessment.volume.volume_id for d in tick(shell, lab).decisions]
     assert looked == [draining]
+
+
+def test_a_volume_that_becomes_ignored_is_forgotten_and_its_alert_closed(lab, shell, recorder, ledger):
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
+    lab.clock.advance(600)
+    tick(shell, lab)
+    lab.fleet.set_tags(volume_id, {"burstwatch:ignore": "true"})
+    tick_for(shell, lab, 3)
+    assert recorder.kinds == [AlertKind.DRAINING, AlertKind.RECOVERED]
+    assert ledger.states() == {}
+
+
+def test_a_mistake_about_one_volume_is_loud_and_hides_no_other(lab, shell, monkeypatch):
+    broken = lab.fleet.add(LabVolume(size_gib=100))
+    fine = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
+    lab.clock.advance(600)
+    real = watchdog.assess
+
+    def mistaken(volume, *given, **named):
+        if volume.volume_id == broken:
+            raise ZeroDivisionError("float division by zero")
+        return real(volume, *given, **named)
+
+    monkeypatch.setattr(watchdog, "assess", mistaken)
+    report = tick(shell, lab)
+    assert [d.assessment.volume.volume_id for d in report.decisions] == [fine]
+    assert report.has_failed
+    assert f"{broken} was not judged" in report.failures[0]
+
+
+def test_a_restarted_instance_is_no_gap_for_a_single_look_either(lab, shell, recorder):
+    lab.fleet.add(LabVolume(size_gib=100, instance_id="i-0cccccccccccccccc"))
+    warm_up(lab)
+    lab.fleet.stop_instance("i-0cccccccccccccccc")
+    lab.clock.advance(3_600)
+    look_at_everything(shell, now_s=lab.fleet.now_s())
+    lab.fleet.start_instance("i-0cccccccccccccccc")
+    report = look_at_everything(shell, now_s=lab.fleet.now_s())
+    assert [d.assessment.unknown_reason for d in report.decisions] == [UnknownReason.TOO_NEW]
+    assert recorder.alerts == []
 
 
 def test_a_deleted_volume_is_forgotten_and_its_alert_closed(lab, shell, recorder, ledger):

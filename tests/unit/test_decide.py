@@ -4,7 +4,7 @@ import pytest
 
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.assess import UnknownReason
-from burstwatch.core.decide import Action, Look, decide, decide_deleted
+from burstwatch.core.decide import Action, Look, decide, forget
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.levels import Level
 from burstwatch.core.place import Place
@@ -502,7 +502,7 @@ def test_a_calm_volume_whose_data_is_late_is_looked_at_sooner(newest, minutes):
 def test_a_deleted_volume_closes_its_alert():
     memory = Memory()
     memory.look("12:00", critical())
-    change = decide_deleted(memory.state, policy=Policy(), look=a_look("12:05"))
+    change = forget(memory.state, "the volume was deleted", policy=Policy(), look=a_look("12:05"))
     [alert] = change.alerts
     assert (alert.kind, alert.level, alert.previous_level) == (
         AlertKind.RECOVERED,
@@ -516,5 +516,5 @@ def test_a_deleted_volume_closes_its_alert():
 def test_a_deleted_volume_nobody_was_told_about_is_forgotten_in_silence():
     memory = Memory()
     memory.look("12:00", steady())
-    change = decide_deleted(memory.state, policy=Policy(), look=a_look("12:05"))
+    change = forget(memory.state, "the volume was deleted", policy=Policy(), look=a_look("12:05"))
     assert (change.state, change.alerts) == (None, ())

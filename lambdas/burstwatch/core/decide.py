@@ -123,8 +123,8 @@ def _stay_calm(assessment: Assessment, wishes: Wishes, policy: Policy) -> Decisi
     )
 
 
-def decide_deleted(state: VolumeState, *, policy: Policy, look: Look) -> Change:
-    """Forget a volume that no longer exists, and close its alert where there is one."""
+def forget(state: VolumeState, because: str, *, policy: Policy, look: Look) -> Change:
+    """Drop the state of a volume that is deleted or ignored, and close its alert where there is one."""
     now_s = int(look.now_s)
     after = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)
     alerts: tuple[Alert, ...] = ()
@@ -142,11 +142,11 @@ def decide_deleted(state: VolumeState, *, policy: Policy, look: Look) -> Change:
                     "region": look.place.region,
                     "account": look.place.account,
                 },
-                reading={"unknown_because": "the volume was deleted"},
+                reading={"unknown_because": because},
                 runbook=runbook_link(AlertKind.RECOVERED, policy.alerts.runbooks_url),
             ),
         )
-    entries = [_entry(after, EntryKind.LEVEL_CHANGED, {"from": str(state.level), "to": "deleted"}, now_s)]
+    entries = [_entry(after, EntryKind.LEVEL_CHANGED, {"from": str(state.level), "to": because}, now_s)]
     entries += [_entry(after, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
     return Change(
         volume_id=state.volume_id,

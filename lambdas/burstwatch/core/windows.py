@@ -1,0 +1,568 @@
+"""Windows: named critical periods in which volumes are kept flipped.
+
+A window recurs (cron, zone, duration), is dated (from, to), or is only started by hand. What holds for a
+volume is a function of windows, starts by hand and now: a changed policy is simply worked out anew.
+"""
+
+import re
+from bisect import bisect_left
+from calendar import monthrange
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from enum import StrEnum
+from functools import partial
+from heapq import merge
+from itertools import chain, pairwise
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from burstwatch.core.policy import PolicyFault, format_span, parse_span
+from burstwatch.core.tags import WINDOW
+from burstwatch.core.volume import Volume
+
+UNTIL_STOPPED: Final = datetime.max.replace(tzinfo=UTC)
+"""The end of a window that was started by hand without one."""
+
+SEARCH_YEARS: Final = 40
+"""How far a next occurrence is looked for: the longest wait for a 29 February on a given weekday."""
+
+KEPT_AT_MOST: Final = timedelta(days=14)
+"""How far the end of a union of occurrences is looked for."""
+
+ByHand = Mapping[str, tuple[datetime, datetime | None]]
+"""Windows started by hand: name to (started at, until); an ``until`` of None lasts until it is stopped."""
+
+_DAY: Final = timedelta(days=1)
+_ZERO: Final = timedelta(0)
+_SHORTEST: Final = timedelta(minutes=1)
+_LONGEST_RECURRING: Final = timedelta(days=28)
+_LONGEST_DATED: Final = timedelta(days=366)
+_LEAP_YEAR: Final = 2000
+_GIB_PER_TIB: Final = 1024
+_KEYS: Final = ("cron", "duration", "from", "to", "zone", "where", "size_gib")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_INSTANT = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_TAG_TERM = re.compile(r"tag:([^=\s][^=]*)(?:=(.*))?")
+_SIZES = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
+_CRON_PART = re.compile(r"(?:\*|(\w{1,3})(?:-(\w{1,3}))?)(?:/([1-9]\d?))?", re.ASCII)
+_MONTHS: Final = ("", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_CRON_FIELDS: Final[tuple[tuple[str, int, int, Sequence[str]], ...]] = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of month", 1, 31, ()),
+    ("month", 1, 12, _MONTHS),
+    ("day of week", 0, 7, _WEEKDAYS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open stretch of time, ``[start_at, end_at)``."""
+
+    start_at: datetime
+    end_at: datetime
+
+    def __post_init__(self) -> None:
+        if self.end_at <= self.start_at:
+            raise ValueError(f"a span ends at {self.end_at}, which is not after its start at {self.start_at}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cron:
+    """Starts on the local clock; weekdays run from 1 for Monday to 7 for Sunday.
+
+    As in cron(5), a day must fit both its fields; only one of them where neither begins with ``*``.
+    """
+
+    times: tuple[time, ...] = field(repr=False)
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    either_day: bool
+
+    def days_from(self, first: date) -> Iterator[date]:
+        """The days with starts, as far as ``SEARCH_YEARS`` ahead."""
+        for year in range(first.year, first.year + SEARCH_YEARS + 1):
+            for month in sorted(self.months):
+                if (year, month) >= (first.year, first.month):
+                    begin = max(first, date(year, month, 1)).day
+                    days = (date(year, month, day) for day in range(begin, monthrange(year, month)[1] + 1))
+                    yield from filter(self._fits, days)
+
+    def _fits(self, day: date) -> bool:
+        fits = (day.day in self.days, day.isoweekday() in self.weekdays)
+        return any(fits) if self.either_day else all(fits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurring:
+    """Starts by the clocks of ``zone``; ``duration`` is elapsed time."""
+
+    cron: Cron
+    zone: ZoneInfo
+    duration: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A named critical period; without a schedule it is only started by hand.
+
+    Beside those that name it by tag, it holds for the volumes that fit all of ``tags`` (None: any value) and
+    ``sizes_gib``, if one of these is given. A volume's type is no criterion, because a flip changes it.
+    ``settings`` are as written in the policy.
+    """
+
+    name: str
+    schedule: Recurring | Span | None = None
+    tags: tuple[tuple[str, str | None], ...] = ()
+    sizes_gib: range | None = None
+    settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def holds_for(self, volume: Volume) -> bool:
+        """Whether the volume is chosen, by its tag or by the window's selector."""
+        if self.name in named_by_tag(volume.tags):
+            return True
+        is_tagged = all(key in volume.tags and value in (None, volume.tags[key]) for key, value in self.tags)
+        is_sized = self.sizes_gib is None or volume.size_gib in self.sizes_gib
+        return bool(self.tags or self.sizes_gib) and is_tagged and is_sized
+
+
+Windows = tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadPolicy:
+    """How early to flip. AWS promises no duration: these are estimates, to be set from what is measured.
+
+    The EBS user guide says minutes to hours, up to about 6 h for a fully used 1 TiB, and sometimes over 24 h.
+    """
+
+    least: timedelta = timedelta(minutes=15)
+    per_tib: timedelta = timedelta(hours=6)
+    reserve: timedelta = timedelta(minutes=15)
+    at_most: timedelta = timedelta(hours=24)
+
+    def __post_init__(self) -> None:
+        if min(self.least, self.per_tib, self.reserve) < _ZERO or self.at_most <= self.reserve:
+            raise ValueError("a lead needs spans that are not negative, and at_most longer than reserve")
+
+
+class Phase(StrEnum):
+    """Where now lies between the windows of one volume."""
+
+    OUTSIDE = "outside"
+    LEADING = "leading"
+    INSIDE = "inside"
+    BETWEEN = "between"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """One time that a window happens."""
+
+    window: str
+    span: Span
+    by_hand: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowState:
+    """What the windows of one volume ask for now.
+
+    ``upcoming`` is the next to start, several when they start together; ``ended`` the last to end, if less
+    than the margin ago. ``missed_by`` says how much too late a flip that begins only now would be
+    completed for the start it is wanted for; None when it would be in time, or is not wanted.
+    """
+
+    phase: Phase
+    running: tuple[Occurrence, ...] = ()
+    upcoming: tuple[Occurrence, ...] = ()
+    ended: Occurrence | None = None
+    missed_by: timedelta | None = None
+
+    @property
+    def wants_flip(self) -> bool:
+        return self.phase in (Phase.LEADING, Phase.INSIDE)
+
+    @property
+    def allows_return(self) -> bool:
+        return self.phase in (Phase.OUTSIDE, Phase.OVER)
+
+
+def flip_lead(size_gib: int, policy: LeadPolicy | None = None) -> timedelta:
+    """How long before a start to flip: ``reserve + least + per_tib * size``, capped at ``at_most``.
+
+    By default 30 min + 6 h per TiB: 65 min for 100 GiB, 6.5 h for 1 TiB, 24 h from 4,011 GiB up. AWS's
+    durations are not linear in the size; the line is meant to lie above most of them.
+    """
+    p = policy or LeadPolicy()
+    return min(p.at_most, p.reserve + p.least + p.per_tib * size_gib / _GIB_PER_TIB)
+
+
+def expected_flip(size_gib: int, policy: LeadPolicy | None = None) -> timedelta:
+    """How long a modification is expected to take: the lead without its reserve for ticks and retries."""
+    return flip_lead(size_gib, policy) - (policy or LeadPolicy()).reserve
+
+
+def named_by_tag(tags: Mapping[str, str]) -> frozenset[str]:
+    """The windows that a volume's tag names, known or not."""
+    return frozenset(re.split(r"[,\s]+", tags.get(WINDOW, ""))) - {""}
+
+
+def windows_of(windows: Windows, volume: Volume) -> frozenset[str]:
+    """The names of the windows of a volume, those that its tag names and nobody knows included."""
+    return named_by_tag(volume.tags) | {window.name for window in windows if window.holds_for(volume)}
+
+
+def members(window: Window, volumes: Iterable[Volume]) -> list[Volume]:
+    """The volumes for which a window holds."""
+    return [volume for volume in volumes if window.holds_for(volume)]
+
+
+def occurrences(window: Window, since: datetime) -> Iterator[Span]:
+    """The scheduled occurrences that end after ``since``, in order, as far as ``SEARCH_YEARS`` ahead."""
+    spans: Iterable[Span] = ()
+    match window.schedule:
+        case Recurring() as recurring:
+            spans = _recurrences(recurring, since)
+        case Span() as span:
+            spans = (span,)
+    return (span for span in spans if span.end_at > since)
+
+
+def occurrence_at(window: Window, now: datetime) -> Span | None:
+    """The scheduled occurrence that runs at ``now``."""
+    first = next(occurrences(window, now), None)
+    return first if first and first.start_at <= now else None
+
+
+def next_occurrence(window: Window, now: datetime) -> Span | None:
+    """The first scheduled occurrence that starts after ``now``; looks ``SEARCH_YEARS`` ahead."""
+    return next((span for span in occurrences(window, now) if span.start_at > now), None)
+
+
+def window_state(
+    windows: Windows,
+    names: Collection[str],
+    now: datetime,
+    *,
+    lead: timedelta,
+    expected: timedelta,
+    margin: timedelta,
+    by_hand: ByHand,
+) -> WindowState:
+    """What the windows called ``names`` ask for at ``now``; one only started by hand needs no policy.
+
+    A pause is ``between``, not worth a return, when the next start follows within ``lead + margin`` of the
+    last end. Otherwise it is ``over`` for ``margin``, then ``outside``, until it is ``leading`` to a start.
+    """
+    past: list[Occurrence] = []
+    running: list[Occurrence] = []
+    upcoming: list[Occurrence] = []
+    for occurrence in _occurrences_of(windows, names, by_hand, since=now - margin):
+        if upcoming and occurrence.span.start_at > upcoming[0].span.start_at:
+            break
+        is_over, has_begun = occurrence.span.end_at <= now, occurrence.span.start_at <= now
+        (past if is_over else running if has_begun else upcoming).append(occurrence)
+    ended = max(past, key=lambda o: o.span.end_at, default=None)
+    phase = _phase(now, running, upcoming, ended, lead, margin)
+    wanted = {Phase.INSIDE: running, Phase.LEADING: upcoming}.get(phase)
+    late = now + expected - wanted[0].span.start_at if wanted else _ZERO
+    return WindowState(
+        phase=phase,
+        running=tuple(running),
+        upcoming=tuple(upcoming),
+        ended=ended,
+        missed_by=late if late > _ZERO else None,
+    )
+
+
+def _phase(
+    now: datetime,
+    running: Collection[Occurrence],
+    upcoming: Sequence[Occurrence],
+    ended: Occurrence | None,
+    lead: timedelta,
+    margin: timedelta,
+) -> Phase:
+    next_at = upcoming[0].span.start_at if upcoming else UNTIL_STOPPED
+    if running:
+        return Phase.INSIDE
+    if next_at - now <= lead:
+        return Phase.LEADING
+    if ended and next_at - ended.span.end_at <= lead + margin:
+        return Phase.BETWEEN
+    return Phase.OVER if ended else Phase.OUTSIDE
+
+
+def kept_until(
+    windows: Windows, names: Collection[str], now: datetime, *, pause: timedelta, by_hand: ByHand
+) -> datetime | None:
+    """When the union of occurrences that runs now, or comes next, ends; it includes pauses up to ``pause``.
+
+    None where nothing comes, or the union goes on for ``KEPT_AT_MOST``; it may be ``UNTIL_STOPPED``.
+    """
+    end_at: datetime | None = None
+    limit_at = now + KEPT_AT_MOST
+    for occurrence in _occurrences_of(windows, names, by_hand, since=now):
+        span = occurrence.span
+        if end_at is None:
+            end_at, limit_at = span.end_at, max(now, span.start_at) + KEPT_AT_MOST
+        elif end_at == UNTIL_STOPPED or span.start_at - end_at > pause:
+            break
+        elif span.start_at > limit_at:
+            return None
+        end_at = max(end_at, span.end_at)
+    return end_at
+
+
+def _occurrences_of(
+    windows: Windows, names: Collection[str], by_hand: ByHand, *, since: datetime
+) -> Iterator[Occurrence]:
+    """Every occurrence of the named windows that ends after ``since``, in the order of their starts."""
+    scheduled = [_named(w.name, occurrences(w, since)) for w in windows if w.name in names]
+    started = (
+        Occurrence(window=name, span=Span(started_at, until or UNTIL_STOPPED), by_hand=True)
+        for name, (started_at, until) in by_hand.items()
+        if name in names and (until is None or max(started_at, since) < until)
+    )
+    return merge(*scheduled, sorted(started, key=_start_of), key=_start_of)
+
+
+def _named(name: str, spans: Iterable[Span]) -> Iterator[Occurrence]:
+    return (Occurrence(window=name, span=span) for span in spans)
+
+
+def _start_of(occurrence: Occurrence) -> datetime:
+    return occurrence.span.start_at
+
+
+def _recurrences(recurring: Recurring, since: datetime) -> Iterator[Span]:
+    """Occurrences from the first that can end after ``since``.
+
+    Where clocks going forward bring two starts closer than the duration, the first ends as the second begins.
+    """
+    zone, duration = recurring.zone, recurring.duration
+    local = (since - duration).astimezone(zone).replace(tzinfo=None)
+    days = recurring.cron.days_from(local.date())
+    local_starts = (datetime.combine(day, at) for day in days for at in recurring.cron.times)
+    starts = (_first_instant(start, zone) for start in local_starts if start >= local)
+    for start_at, following_at in pairwise(chain(starts, (UNTIL_STOPPED,))):
+        if start_at < following_at:
+            yield Span(start_at, min(start_at + duration, following_at))
+
+
+def _first_instant(local: datetime, zone: tzinfo) -> datetime:
+    """The first instant at which the clocks of ``zone`` show ``local`` or later.
+
+    That is the end of a skipped hour for a time in it, and the first passing of a time that comes twice.
+    """
+    at, folded_at = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    if at <= folded_at:
+        return at
+
+    def is_reached(second: int) -> bool:
+        return (folded_at + timedelta(seconds=second)).astimezone(zone).replace(tzinfo=None) >= local
+
+    skipped_s = int((at - folded_at).total_seconds())
+    return folded_at + timedelta(seconds=bisect_left(range(skipped_s), x=True, key=is_reached))
+
+
+def parse_windows(mapping: Mapping[str, Any]) -> tuple[Windows, list[PolicyFault]]:
+    """Read the section ``windows``, names to settings as text; a faulty window is left out."""
+    faults: list[PolicyFault] = []
+    found = [_read_window(str(name), given, faults) for name, given in mapping.items()]
+    return tuple(window for window in found if window), faults
+
+
+def to_mapping(windows: Windows) -> dict[str, dict[str, str]]:
+    """The section that these windows were read from."""
+    return {window.name: dict(window.settings) for window in windows}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the settings of one window and collects what is wrong with them."""
+
+    path: str
+    settings: Mapping[str, str]
+    faults: list[PolicyFault]
+
+    def read(self, key: str, parse: Callable[[str], Any]) -> Any:
+        """The parsed setting; None with a fault where it is missing or wrong."""
+        if key not in self.settings:
+            return self.reject(f".{key}", "is missing; a window has cron, zone and duration, or from and to")
+        try:
+            return parse(self.settings[key])
+        except ValueError as fault:
+            return self.reject(f".{key}", str(fault))
+
+    def read_if_given(self, key: str, parse: Callable[[str], Any]) -> Any:
+        return self.read(key, parse) if key in self.settings else None
+
+    def has_any(self, *keys: str) -> bool:
+        return not self.settings.keys().isdisjoint(keys)
+
+    def reject(self, key: str, message: str) -> None:
+        self.faults.append(PolicyFault(path=f"{self.path}{key}", message=message))
+
+
+def _read_window(name: str, given: Any, faults: list[PolicyFault]) -> Window | None:
+    settings = given if isinstance(given, Mapping) else {}
+    texts = {str(key): text if isinstance(text, str) else repr(text) for key, text in settings.items()}
+    reader = _Reader(f"windows.{name}", texts, [])
+    if not _NAME.fullmatch(name):
+        reader.reject("", f"{name!r} is no name; write letters, digits, - and _, at most 63, no - or _ first")
+    if not isinstance(given, Mapping) and given not in ("", None):
+        reader.reject("", f"{given!r} is no window; indent its settings below it")
+    for key in texts.keys() - set(_KEYS):
+        reader.reject(f".{key}", f"unknown key; known here: {', '.join(_KEYS)}")
+    window = Window(
+        name=name,
+        schedule=_read_schedule(reader),
+        tags=reader.read_if_given("where", _tag_terms) or (),
+        sizes_gib=reader.read_if_given("size_gib", _sizes),
+        settings=tuple(texts.items()),
+    )
+    faults += reader.faults
+    return None if reader.faults else window
+
+
+def _read_schedule(reader: _Reader) -> Recurring | Span | None:
+    recurs, is_dated = reader.has_any("cron", "duration"), reader.has_any("from", "to")
+    if recurs and is_dated:
+        reader.reject("", "is both recurring (cron, duration) and dated (from, to); keep one of them")
+    elif recurs:
+        zone, cron = reader.read("zone", _zone), reader.read("cron", _cron)
+        duration = reader.read("duration", partial(_duration, cron))
+        return Recurring(cron=cron, zone=zone, duration=duration) if zone and cron and duration else None
+    elif is_dated:
+        zone = reader.read_if_given("zone", _zone) or (UTC if reader.has_any("zone") else None)
+        start_at = reader.read("from", partial(_instant, zone))
+        end_at = reader.read("to", partial(_end, zone, start_at))
+        return Span(start_at, end_at) if start_at and end_at else None
+    elif reader.has_any("zone"):
+        reader.reject(".zone", "has nothing to apply to; add cron and duration, or from and to")
+    return None
+
+
+def _zone(text: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(
+            f"{text!r} is no known time zone; write an IANA name such as Europe/Berlin"
+        ) from None
+
+
+def _duration(cron: Cron | None, text: str) -> timedelta:
+    duration = parse_span(text)
+    if not _SHORTEST <= duration <= _LONGEST_RECURRING:
+        limits = f"from {format_span(_SHORTEST)} to {format_span(_LONGEST_RECURRING)}"
+        raise ValueError(f"{text!r} must be {limits}; for longer write from and to")
+    if cron and (wait := _wait_below(duration, cron)):
+        reason = f"{text!r} is longer than the {format_span(wait)} from one start to the next"
+        raise ValueError(f"{reason}: the window overlaps itself; shorten it or start less often")
+    return duration
+
+
+def _wait_below(duration: timedelta, cron: Cron) -> timedelta | None:
+    """A time from one start to the next, on the local clock, that is shorter than the duration."""
+    starts = [timedelta(hours=at.hour, minutes=at.minute) for at in cron.times]
+    overnight = starts[0] - starts[-1]
+    days = cron.days_from(date(_LEAP_YEAR, 1, 1)) if duration > _DAY + overnight else ()
+    waits = chain(
+        (later - earlier for earlier, later in pairwise(starts)),
+        (later - earlier + overnight for earlier, later in pairwise(days)),
+    )
+    return next((wait for wait in waits if wait < duration), None)
+
+
+def _instant(zone: tzinfo | None, text: str) -> datetime:
+    """The instant in UTC; without an offset the text is a time on the clocks of ``zone``."""
+    try:
+        at = datetime.fromisoformat(text) if _INSTANT.fullmatch(text) else None
+    except ValueError:
+        at = None
+    if at is None:
+        raise ValueError(
+            f"{text!r} is no instant; write 2026-11-20T18:00 and zone, or 2026-11-20T18:00+01:00"
+        )
+    if at.tzinfo:
+        return at.astimezone(UTC)
+    if zone is None:
+        raise ValueError(f"{text!r} has no time zone; add the setting zone, or an offset such as +01:00")
+    return _first_instant(at, zone)
+
+
+def _end(zone: tzinfo | None, start_at: datetime | None, text: str) -> datetime:
+    end_at = _instant(zone, text)
+    if start_at and not start_at < end_at <= start_at + _LONGEST_DATED:
+        limit = f"after from ({start_at.isoformat()}) by at most {format_span(_LONGEST_DATED)}"
+        raise ValueError(f"{text!r} is {end_at.isoformat()}, but must be {limit}")
+    return end_at
+
+
+def _tag_terms(text: str) -> tuple[tuple[str, str | None], ...]:
+    terms = [(term.strip(), _TAG_TERM.fullmatch(term.strip())) for term in text.split(",")]
+    if wrong := [term for term, match in terms if not match]:
+        raise ValueError(f"{wrong[0]!r} chooses nothing; write tag:KEY=VALUE or tag:KEY, with commas between")
+    return tuple((m[1].strip(), m[2] and m[2].strip()) for _, m in terms if m)
+
+
+def _sizes(text: str) -> range:
+    match = _SIZES.fullmatch(text)
+    sizes = range(int(match[1]), int(match[2]) + 1) if match else range(0)
+    if not sizes:
+        raise ValueError(f"{text!r} is no range of sizes; write the least and the most GiB, such as 100-500")
+    return sizes
+
+
+def _cron(text: str) -> Cron:
+    """Read minute, hour, day of month, month and day of week, where 0 and 7 are both Sunday.
+
+    Raises:
+        ValueError: the text is not five such fields, or no day ever fits them.
+    """
+    fields = text.split()
+    if len(fields) != len(_CRON_FIELDS):
+        raise ValueError(
+            f"{text!r} has {len(fields)} fields, not 5: minute hour day-of-month month day-of-week"
+        )
+    minutes, hours, days, months, weekdays = (
+        frozenset(chain.from_iterable(_cron_part(part, *limits) for part in given.split(",")))
+        for given, limits in zip(fields, _CRON_FIELDS, strict=True)
+    )
+    either_day = not fields[2].startswith("*") and not fields[4].startswith("*")
+    if not either_day and min(days) > max(monthrange(_LEAP_YEAR, month)[1] for month in months):
+        raise ValueError(f"{text!r} never starts: no month in it has a day {min(days)}; change day or month")
+    return Cron(
+        times=tuple(time(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)),
+        days=days,
+        months=months,
+        weekdays=frozenset(weekday or 7 for weekday in weekdays),
+        either_day=either_day,
+    )
+
+
+def _cron_part(part: str, name: str, least: int, most: int, words: Sequence[str]) -> range:
+    match = _CRON_PART.fullmatch(part.lower())
+    first_text, last_text, step = match.groups() if match else ("?", None, None)
+    first = _cron_number(first_text, words) if first_text else least
+    last = _cron_number(last_text or first_text, words) if first_text else most
+    if words is _WEEKDAYS and last == 0 < first:
+        last = most
+    if not least <= first <= last <= most or (step and first_text and not last_text):
+        named = f" or {words[-1]}" if words else ""
+        raise ValueError(
+            f"{part!r} is no {name}; write *, numbers from {least} to {most}{named}, ranges such as"
+            f" {least}-{most}, commas between them, and /steps after * or a range"
+        )
+    return range(first, last + 1, int(step or 1))
+
+
+def _cron_number(text: str, words: Sequence[str]) -> int:
+    return words.index(text) if text in words else int(text) if text.isdecimal() else -1
