@@ -74,10 +74,10 @@ def drains_over_horizons(balance: Series) -> tuple[Drain, ...]:
     return tuple(found.values())
 
 
-def not_falling_for(balance: Series, span_s: int) -> bool:
+def not_falling_for(balance: Series, span_s: int, *, forgiven: int = 1) -> bool:
     """Whether the balance is no lower than ``span_s`` ago and has hardly fallen since.
 
-    One noisy minute is forgiven, except when it is the newest.
+    So many minutes in which it fell are forgiven, but never the newest.
     """
     newest = balance.newest
     if newest is None or balance.newest_at_or_before(newest.start_s - span_s) is None:
@@ -85,7 +85,7 @@ def not_falling_for(balance: Series, span_s: int) -> bool:
     first = bisect_right(balance.starts_s, newest.start_s - span_s) - 1
     seen = balance.values[first:]
     falls = [later < earlier for earlier, later in pairwise(seen)]
-    return seen[-1] >= seen[0] and sum(falls) <= 1 and not falls[-1]
+    return seen[-1] >= seen[0] and sum(falls) <= forgiven and not falls[-1]
 
 
 def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:

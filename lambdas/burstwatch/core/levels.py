@@ -32,7 +32,7 @@ class Level(StrEnum):
 _RANKS = {level: rank for rank, level in enumerate(Level)}
 
 _BOUND_LEAVES_AT = 1.5
-"""A volume critical by its bound stays so until the bound is this many times ``act_lead``."""
+"""Below this many times ``act_lead`` a critical volume stays critical until it does not fall at all."""
 
 
 def judge(assessment: Assessment, last_level: Level, policy: Policy) -> Level:
@@ -109,9 +109,11 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
         return True
     if _is_dry_within(forecast, policy.levels.critical_within.total_seconds()):
         return True
-    if last_level.rank < Level.CRITICAL.rank or _has_stopped_falling(assessment, policy):
-        return False
     near = forecast.soonest_empty_s <= policy.cadence.act_lead.total_seconds() * _BOUND_LEAVES_AT
+    if last_level.rank < Level.CRITICAL.rank or _has_stopped_falling(
+        assessment, policy, forgiven=0 if near else 1
+    ):
+        return False
     return near or not _is_dry_after(forecast.time_to_empty_s, policy.levels.critical_leave.total_seconds())
 
 
@@ -120,7 +122,7 @@ def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bo
     assert forecast is not None
     if _is_dry_within(forecast, policy.levels.warning_within.total_seconds()):
         return True
-    if last_level.rank < Level.WARNING.rank or _has_stopped_falling(assessment, policy):
+    if last_level.rank < Level.WARNING.rank or _has_stopped_falling(assessment, policy, forgiven=1):
         return False
     return not _is_dry_after(forecast.time_to_empty_s, policy.levels.warning_leave.total_seconds())
 
@@ -136,5 +138,6 @@ def _is_dry_after(time_to_empty_s: float | None, limit_s: float) -> bool:
     return time_to_empty_s is not None and time_to_empty_s > limit_s
 
 
-def _has_stopped_falling(assessment: Assessment, policy: Policy) -> bool:
-    return not_falling_for(assessment.balance, int(policy.levels.refilling_for.total_seconds()))
+def _has_stopped_falling(assessment: Assessment, policy: Policy, *, forgiven: int) -> bool:
+    span_s = int(policy.levels.refilling_for.total_seconds())
+    return not_falling_for(assessment.balance, span_s, forgiven=forgiven)
