@@ -9,9 +9,10 @@ In a test, with time moved by hand::
         lab.client("ec2").describe_volumes()           # boto3; or use lab.url, lab.environment
 
     from burstlab.clock import LabClock        from burstlab.endpoint import Endpoint
-    from burstlab.fleet import LabFleet, LabSettings, LabInstance
+    from burstlab.fleet import LabFleet, LabSettings, LabInstance, FleetError
     from burstlab.volume import LabVolume, MetricFault, Truth
-    from burstlab.faults import Fault          from burstlab.modification import Modification, Shape
+    from burstlab.faults import Fault          from burstlab.modification import Modification, Shape, Wanted
+    from burstlab.answers import AwsError      from burstlab.events import LabEvent
 
 Time. A volume begins at ``starts_at`` (default: the clock's time when it is added) with ``balance_pct``, so
 a fresh fleet has no datapoints until time passes; ``starts_at=now - timedelta(hours=3)`` gives it three
@@ -21,11 +22,21 @@ runs by itself.
 What can be done to a fleet at any moment: ``set_load(id, "docker-loop", at=None)``, ``set_balance``,
 ``set_tags``, ``attach``, ``detach``, ``stop_instance``, ``start_instance``, ``remove``,
 ``hide_metrics(id, from_at=, to_at=)``, ``set_metric_fault(id, MetricFault(status_code="Forbidden"))``,
-``set_modification(id, Modification(...))``. ``truth(id)`` tells what CloudWatch does not show: credits,
-demand, served IOPS, when it ran dry and how long it stalled. ``LabSettings`` chooses the publication lag, the
-open minute, what large volumes publish, and whether demand that cannot be served is lost or queued.
+``set_status(id, "error")``. ``truth(id)`` tells what CloudWatch does not show: credits, demand, served IOPS,
+when it ran dry and how long it stalled. ``LabSettings`` chooses the publication lag, the open minute, what
+large volumes publish, and whether demand that cannot be served is lost or queued.
+
+Modifications follow EC2's rules, whoever asks: boto3, or ``modify(id, volume_type="gp3", iops=4_000)`` for
+others (the console, Terraform), which raises AwsError where EC2 refuses. ``modifications(id)`` is the whole
+history, ``end_modification(id, "failed")`` ends the one in progress, ``events`` is what EventBridge was
+given, ``set_modification(id, Modification(...))`` shows one that never was. What AWS does not say is in
+``LabSettings``: how long they last, when the new performance is felt, what becomes of the credits, how
+refusals are worded, which events are lost; ``change_settings(modify_outcome="stuck")`` changes it for those
+to come.
 
 Trouble: ``lab.faults.add(Fault(action="GetMetricData", kind="throttle", times=2))``,
+``lab.faults.add(Fault(action="ModifyVolume", kind="reset", after_effect=True, times=1))`` (done, but the
+answer is lost), ``Fault(action="ModifyVolume", code="UnauthorizedOperation", status=403, volume_ids=[id])``,
 ``lab.faults.set_latency(30)`` (ms), ``lab.faults.clear()``; ``lab.faults.calls()`` counts calls by action.
 From another process the same is at ``/_lab/`` (``curl $AWS_ENDPOINT_URL/_lab/`` lists it). ``burstlab
 loads`` lists the loads.

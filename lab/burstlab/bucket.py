@@ -2,6 +2,7 @@
 
 With baseline b, credits C and served operations s: dC/dt = b - s, held between 0 and the bucket's capacity;
 s is at most 3,000 while C > 0 and at most b when C = 0. (EBS user guide, "General Purpose SSD volumes".)
+On the way to another volume type more than b may be sustained, which costs no credits and earns none.
 Within a stretch of constant demand C is piecewise linear, so a day of steady load costs a handful of steps.
 """
 
@@ -40,17 +41,20 @@ def split(
     seconds: float,
     backlog_ops: float | None = None,
     burst_iops: int = BURST_IOPS,
+    earning_iops: int | None = None,
 ) -> list[Piece]:
     """Cut ``seconds`` of constant demand where the bucket empties or fills, or the backlog is worked off.
 
     ``backlog_ops=None`` loses what cannot be served; a number queues it, to be served as soon as can be.
+    ``earning_iops`` are the credits per second of an idle volume where that is not the baseline.
     """
+    earning = baseline if earning_iops is None else earning_iops
     found: list[Piece] = []
     left, held, backlog = seconds, credits_now, backlog_ops or 0.0
     while left > _LEAST_STEP_S:
         ceiling = max(baseline, burst_iops) if held > 0 else baseline
         served = ceiling if backlog > 0 else min(demand_iops, ceiling)
-        rate = _credit_rate(baseline, held, served)
+        rate = _credit_rate(baseline, earning, held, served)
         until_bound = _seconds_to_bound(held, rate)
         until_idle = backlog / (served - demand_iops) if backlog > 0 and served > demand_iops else _NEVER
         step = min(left, until_bound, until_idle)
@@ -79,8 +83,8 @@ def serve(
     return Served(run[-1].credits_after if run else credits_now, served_ops, least, unserved)
 
 
-def _credit_rate(baseline: int, held: float, served_iops: float) -> float:
-    rate = baseline - served_iops
+def _credit_rate(baseline: int, earning: int, held: float, served_iops: float) -> float:
+    rate = baseline - served_iops if served_iops > baseline else max(0.0, earning - served_iops)
     return 0.0 if rate > 0 and held >= FULL else rate
 
 

@@ -1,6 +1,7 @@
 """The lab's own HTTP surface: what a person or another process does to the clock, the loads and the faults.
 
-Everything is JSON. A POST carries one object; an error answers ``{"error": "..."}`` and says what would do.
+Everything is JSON. A POST carries one object, a GET may have a query (``events?after=7``); an error answers
+``{"error": "..."}`` and says what would do.
 """
 
 import json
@@ -8,14 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
-from burstlab.answers import Answer
+from burstlab.answers import Answer, AwsError
 from burstlab.faults import Faults, fault_from
 from burstlab.fleet import LabFleet
 from burstlab.volume import MetricFault
 from burstwatch.core.errors import BurstwatchError
 
 CONTROL_PATH: Final = "/_lab/"
+_WHERE: Final = {"GET": "query, as in ?name=value", "POST": "JSON object"}
 
 
 class ControlError(BurstwatchError):
@@ -40,6 +43,13 @@ class Control:
             ("POST", "attach"): self._attach,
             ("POST", "detach"): self._detach,
             ("POST", "instance"): self._set_instance,
+            ("POST", "status"): self._set_status,
+            ("POST", "modify"): self._modify,
+            ("POST", "end-modification"): self._end_modification,
+            ("GET", "modifications"): self._modifications,
+            ("GET", "events"): self._events,
+            ("GET", "settings"): lambda _: asdict(self._fleet.settings),
+            ("POST", "settings"): lambda asked: asdict(self._fleet.change_settings(**asked)),
             ("POST", "gap"): self._hide_metrics,
             ("POST", "metric-fault"): self._set_metric_fault,
             ("GET", "faults"): lambda _: self._faults.shown(),
@@ -60,12 +70,12 @@ class Control:
             if route is None:
                 known = ", ".join(f"{known} {CONTROL_PATH}{name}" for known, name in self._routes)
                 return _json({"error": f"no {method} {CONTROL_PATH}{path}; there are {known}"}, status=404)
-            return _json(route(_object(body)))
+            return _json(route(_query(environ) if method == "GET" else _object(body)))
         except KeyError as error:
             return _json(
-                {"error": f"{CONTROL_PATH}{path} needs {error.args[0]!r} in its JSON object"}, status=400
+                {"error": f"{CONTROL_PATH}{path} needs {error.args[0]!r} in its {_WHERE[method]}"}, status=400
             )
-        except (BurstwatchError, ValueError, TypeError) as error:
+        except (AwsError, BurstwatchError, ValueError, TypeError) as error:
             return _json({"error": str(error)}, status=400)
 
     def _index(self, _: Mapping[str, Any]) -> Any:
@@ -95,8 +105,7 @@ class Control:
             ]
 
     def _truth(self, volume_id: str) -> Any:
-        told = asdict(self._fleet.truth(volume_id))
-        return {name: held.isoformat() if isinstance(held, datetime) else held for name, held in told.items()}
+        return _dated(asdict(self._fleet.truth(volume_id)))
 
     def _set_load(self, asked: Mapping[str, Any]) -> Any:
         self._fleet.set_load(asked["volume_id"], str(asked["load"]), self._later(asked))
@@ -123,6 +132,25 @@ class Control:
             raise ControlError(f"instance state is {asked['state']!r}: give one of {', '.join(states)}")
         states[asked["state"]](asked["instance_id"])
         return {"instance_id": asked["instance_id"], "state": asked["state"]}
+
+    def _set_status(self, asked: Mapping[str, Any]) -> Any:
+        self._fleet.set_status(asked["volume_id"], asked["status"])
+        return {"volume_id": asked["volume_id"], "status": self._fleet.find(asked["volume_id"]).status}
+
+    def _modify(self, asked: Mapping[str, Any]) -> Any:
+        wanted = {name: held for name, held in asked.items() if name != "volume_id"}
+        return _dated(asdict(self._fleet.modify(asked["volume_id"], **wanted)))
+
+    def _end_modification(self, asked: Mapping[str, Any]) -> Any:
+        ended = self._fleet.end_modification(asked["volume_id"], asked.get("state", "completed"))
+        return _dated(asdict(ended))
+
+    def _modifications(self, asked: Mapping[str, Any]) -> Any:
+        return [_dated(asdict(told)) for told in self._fleet.modifications(asked["volume_id"])]
+
+    def _events(self, asked: Mapping[str, Any]) -> Any:
+        after = max(0, int(asked.get("after", 0)))
+        return [{"number": event.number, "event": event.body} for event in self._fleet.events[after:]]
 
     def _hide_metrics(self, asked: Mapping[str, Any]) -> Any:
         from_at = self._fleet.clock.now() + timedelta(seconds=float(asked.get("in_seconds", 0)))
@@ -158,6 +186,15 @@ class Control:
         if "in_seconds" not in asked:
             return None
         return self._fleet.clock.now() + timedelta(seconds=float(asked["in_seconds"]))
+
+
+def _query(environ: Mapping[str, Any]) -> Mapping[str, Any]:
+    return dict(parse_qsl(environ.get("QUERY_STRING", "")))
+
+
+def _dated(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Moments as JSON has them."""
+    return {name: held.isoformat() if isinstance(held, datetime) else held for name, held in told.items()}
 
 
 def _object(body: bytes) -> Mapping[str, Any]:

@@ -115,15 +115,24 @@ class Endpoint:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         if environ["PATH_INFO"].startswith(CONTROL_PATH):
             return self._send(self._control.answer(environ, body), start_response)
+        if environ["REQUEST_METHOD"] == "HEAD":
+            return self._send(Answer(body=b"", content_type="text/plain"), start_response)
         call = read_call(environ, body)
         fault = self.faults.strike(call)
         self._stopping.wait(self.faults.latency_s(call.action))
-        if fault is not None:
-            return self._fail(fault, call, environ, start_response)
+        if fault is None:
+            return self._carry_out(call, environ, body, start_response)
+        if fault.after_effect:
+            b"".join(self._carry_out(call, environ, body, _to_nobody))
+        return self._fail(fault, call, environ, start_response)
+
+    def _carry_out(
+        self, call: Call, environ: "WSGIEnvironment", body: bytes, start_response: "StartResponse"
+    ) -> Iterable[bytes]:
         answer = self._answer(call)
-        if answer is not None:
-            return self._send(answer, start_response)
-        return self._moto(environ, body, start_response)
+        if answer is None:
+            return self._moto(environ, body, start_response)
+        return self._send(answer, start_response)
 
     def _answer(self, call: Call) -> Answer | None:
         """The lab's own answer, or None where moto is to answer."""
@@ -155,6 +164,10 @@ class Endpoint:
         }
         start_response(f"{answer.status} {_REASONS.get(answer.status, 'Error')}", list(headers.items()))
         return [answer.body]
+
+
+def _to_nobody(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
+    """Begin a response nobody gets."""
 
 
 _REASONS: Final[Mapping[int, str]] = {

@@ -21,7 +21,8 @@ class Fault:
 
     Kinds: ``error`` answers ``code``; ``throttle`` answers the service's own throttling code; ``reset``
     breaks the connection; ``timeout`` never answers. It strikes every ``every``-th matching call, at most
-    ``times`` times. With ``volume_ids`` a call matches when it names one of them.
+    ``times`` times. With ``volume_ids`` a call matches when it names one of them. With ``after_effect`` what
+    was asked for is done first, and only the answer goes wrong.
     """
 
     action: str = "*"
@@ -32,6 +33,7 @@ class Fault:
     times: int | None = None
     every: int = 1
     volume_ids: Sequence[str] = field(default=())
+    after_effect: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -105,7 +107,13 @@ class Faults:
         """The faults in force with how often each has struck."""
         with self._lock:
             return [
-                {"action": fault.action, "kind": fault.kind, "code": fault.code, "struck": struck}
+                {
+                    "action": fault.action,
+                    "kind": fault.kind,
+                    "code": fault.code,
+                    "after_effect": fault.after_effect,
+                    "struck": struck,
+                }
                 for fault, struck in zip(self._faults, self._struck, strict=True)
             ]
 

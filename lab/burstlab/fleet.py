@@ -8,47 +8,29 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from threading import RLock
-from typing import Final
+from typing import Any, Final
 
+from burstlab.change import Change, plan_change
 from burstlab.clock import LabClock
+from burstlab.events import EventLog, LabEvent
+from burstlab.limits import shape_wanted
 from burstlab.load import Load
-from burstlab.modification import Modification
+from burstlab.modification import ENDED, Modification, Wanted
+from burstlab.modify_rules import check_kind, check_pace, check_quotas
+from burstlab.settings import LabSettings, changed
 from burstlab.simulation import SimulatedVolume
-from burstlab.volume import Attachment, LabVolume, MetricFault, Truth
+from burstlab.volume import Attachment, LabVolume, MetricFault, Truth, check_tags
 from burstwatch.core.errors import BurstwatchError
 
+__all__ = ["FleetError", "LabFleet", "LabInstance", "LabSettings"]
+
+BROKEN_STATUSES: Final = ("creating", "deleting", "error")
 _AGE_OF_THE_UNDATED: Final = timedelta(days=30)
 _OPEN_MINUTE_KEPT_S: Final = 180
 
 
 class FleetError(BurstwatchError):
     """A fleet asked for something it does not have; the message names it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabSettings:
-    """What is not established about AWS, or differs between accounts, and so can be chosen.
-
-    ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s`` each one's lag lies
-    between the two, by ``seed``. ``open_minute`` shows the minute that is still filling. ``large_publish``
-    lets gp2 volumes that cannot burst (1,000 GiB and up) publish a balance of 100. ``queued`` serves later
-    what could not be served, instead of losing it.
-    """
-
-    region: str = "us-east-1"
-    account_id: str = "123456789012"
-    lag_s: float = 0.0
-    lag_most_s: float | None = None
-    open_minute: bool = False
-    large_publish: bool = False
-    queued: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.lag_s < 0 or (self.lag_most_s is not None and self.lag_most_s < self.lag_s):
-            raise ValueError(
-                f"lag_s is {self.lag_s}, lag_most_s {self.lag_most_s}: give 0 <= lag_s <= lag_most_s"
-            )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,7 +57,10 @@ class LabFleet:
         self.lock = RLock()
         self.instances: dict[str, LabInstance] = {}
         self._volumes: dict[str, SimulatedVolume] = {}
+        self._changing: dict[str, SimulatedVolume] = {}
         self._made = 0
+        self._began_at = self.clock.now()
+        self._events = EventLog(self.settings)
 
     def __len__(self) -> int:
         return len(self._volumes)
@@ -103,13 +88,14 @@ class LabFleet:
                 volume_id=volume_id,
                 number=self._made,
                 starts_s=starts_s,
-                queued=self.settings.queued,
+                settings=self.settings,
                 recent_s=self._recent_s(),
             )
-            volume.publishes_balance = self.settings.large_publish
             started_at = given.starts_at or self.clock.now()
             volume.created_at = given.created_at or started_at - _AGE_OF_THE_UNDATED
             self._volumes[volume_id] = volume
+            if volume.created_at >= self._began_at:
+                self._tell(volume, "createVolume", "available", volume.created_at)
             if given.attached:
                 self._join(volume, given, given.attached_at or volume.created_at)
             return volume_id
@@ -135,9 +121,12 @@ class LabFleet:
         return self._volumes.get(volume_id)
 
     def remove(self, volume_id: str) -> None:
-        """Delete a volume, as if it had never been."""
+        """Delete a volume; of what was to come of it nothing does."""
         with self.lock:
-            self.find(volume_id)
+            volume = self.find(volume_id)
+            self._events.forget_coming(volume_id, self.now_s())
+            self._tell(volume, "deleteVolume", "deleted")
+            self._changing.pop(volume_id, None)
             del self._volumes[volume_id]
 
     def truth(self, volume_id: str) -> Truth:
@@ -157,6 +146,7 @@ class LabFleet:
 
     def set_tags(self, volume_id: str, tags: Mapping[str, str | None]) -> None:
         """Add or replace tags; None removes one."""
+        check_tags(tags)
         with self.lock:
             held = self.find(volume_id).tags
             for key, value in tags.items():
@@ -168,7 +158,81 @@ class LabFleet:
     def set_modification(self, volume_id: str, modification: Modification | None) -> None:
         """What DescribeVolumesModifications shows of this volume."""
         with self.lock:
-            self.find(volume_id).modification = modification
+            self.find(volume_id).declare(modification)
+
+    def modify(self, volume_id: str, wanted: Wanted | None = None, **asked: Any) -> Modification:
+        """Ask for a modification as the console, Terraform or anybody would; ``asked`` are fields of Wanted.
+
+        Raises:
+            AwsError: EC2 refuses, for the reasons and in the words it has.
+        """
+        with self.lock:
+            change = self.plan_modification(volume_id, wanted or Wanted(**asked))
+            volume = self._volumes[volume_id]
+            volume.begin(change)
+            self._changing[volume_id] = volume
+            self._events.tell_course(volume_id, change)
+            return change.told_at(volume.at_s)
+
+    def plan_modification(self, volume_id: str, wanted: Wanted) -> Change:
+        """The course a modification would take if it were asked for now, or EC2's refusal."""
+        with self.lock:
+            volume, now, settings = self.find(volume_id), self.clock.now(), self.settings
+            volume.catch_up(int(now.timestamp()))
+            check_kind(volume, wanted, settings)
+            target = shape_wanted(volume.shape, wanted, settings)
+            check_pace(volume, now, settings)
+            check_quotas(volume, target, fleet=self, changes=self.changes(), settings=settings)
+            name = f"{volume_id}/{len(volume.changes)}"
+            return plan_change(volume.shape, target, name=name, now=now, settings=settings)
+
+    def modifications(self, volume_id: str) -> list[Modification]:
+        """Every modification of a volume, oldest first; EC2 itself tells only the last."""
+        with self.lock:
+            return self.find(volume_id).modifications
+
+    def changes(self) -> list[Change]:
+        """The modifications in progress, their volumes brought up to now."""
+        with self.lock:
+            for volume in self._changing.values():
+                volume.catch_up(self.now_s())
+            left = {key: volume for key, volume in self._changing.items() if volume.change is not None}
+            self._changing = left
+            return [volume.change for volume in left.values() if volume.change is not None]
+
+    def end_modification(self, volume_id: str, state: str = "completed") -> Modification:
+        """Let the modification in progress end now, ``completed`` or ``failed``; for one that is stuck."""
+        if state not in ENDED:
+            raise FleetError(f"a modification cannot end as {state!r}: give {' or '.join(ENDED)}")
+        with self.lock:
+            volume = self.find(volume_id)
+            if volume.change is None:
+                raise FleetError(f"{volume_id} has no modification in progress")
+            before = volume.change.state_at(volume.at_s)
+            volume.end_change(fails=state == "failed")
+            self._events.forget_coming(volume_id, volume.at_s)
+            self._events.tell_rest(volume_id, volume.changes[-1], after=before)
+            return volume.changes[-1].told_at(volume.at_s)
+
+    def change_settings(self, **changes: Any) -> LabSettings:
+        """Choose other rules from now on; a modification in progress keeps those it was accepted under."""
+        with self.lock:
+            self._events.until(self.now_s())
+            self.settings = self._events.settings = changed(self.settings, changes)
+            return self.settings
+
+    @property
+    def events(self) -> list[LabEvent]:
+        """What EventBridge was given so far, in the order of arrival."""
+        with self.lock:
+            return self._events.until(self.now_s())
+
+    def set_status(self, volume_id: str, status: str | None) -> None:
+        """Put a volume into creating, deleting or error; None makes it usable again."""
+        if status is not None and status not in BROKEN_STATUSES:
+            raise FleetError(f"status is {status!r}: give one of {', '.join(BROKEN_STATUSES)}, or none")
+        with self.lock:
+            self.find(volume_id).broken_status = status
 
     def set_metric_fault(self, volume_id: str, fault: MetricFault | None) -> None:
         with self.lock:
@@ -190,11 +254,14 @@ class LabFleet:
                 instance_id=instance.instance_id, device="/dev/xvda", attached_at=self.clock.now()
             )
             volume.running = instance.state == "running"
+            self._tell(volume, "attachVolume", "succeeded")
             return instance.instance_id
 
     def detach(self, volume_id: str) -> None:
         with self.lock:
             volume = self.find(volume_id)
+            if volume.attachment is not None:
+                self._tell(volume, "DetachVolume", "")
             volume.attachment, volume.running = None, False
 
     def add_instance(self, instance: LabInstance) -> None:
@@ -236,6 +303,12 @@ class LabFleet:
             attached_at=attached_at,
             service_owner=given.service_owner,
         )
+        if attached_at >= self._began_at:
+            self._tell(volume, "attachVolume", "succeeded", attached_at)
+
+    def _tell(self, volume: SimulatedVolume, name: str, result: str, at: datetime | None = None) -> None:
+        at_s = self.now_s() if at is None else int(at.timestamp())
+        self._events.tell(volume.volume_id, name, result, at_s)
 
     def _instance(self, instance_id: str) -> LabInstance:
         return self.instances.setdefault(

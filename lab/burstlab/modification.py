@@ -5,16 +5,22 @@ from datetime import datetime
 from typing import Final
 
 STATES: Final = ("modifying", "optimizing", "completed", "failed")
+ENDED: Final = ("completed", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a modification changes from, or to."""
+    """What a modification changes from, or to; ``iops`` is the sustained rate, a gp2 volume's baseline."""
 
     volume_type: str
     size_gib: int
     iops: int
     throughput_mib_s: int | None = None
+    multi_attached: bool = False
+
+    @property
+    def is_gp2(self) -> bool:
+        return self.volume_type == "gp2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +38,23 @@ class Modification:
     def __post_init__(self) -> None:
         if self.state not in STATES:
             raise ValueError(f"modification state is {self.state!r}: give one of {', '.join(STATES)}")
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a request asks for; None leaves it as it is, or to what EC2 makes of it for another type."""
+
+    volume_type: str | None = None
+    size_gib: int | None = None
+    iops: int | None = None
+    throughput_mib_s: int | None = None
+    multi_attached: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("size_gib", "iops", "throughput_mib_s"):
+            if not isinstance(getattr(self, name), int | None):
+                raise TypeError(f"{name} is {getattr(self, name)!r}: give a whole number")

@@ -57,6 +57,20 @@ A fleet file:
 @click.option("--open-minute", is_flag=True, help="Show the minute that is still filling.")
 @click.option("--queued", is_flag=True, help="Serve later what could not be served, instead of losing it.")
 @click.option(
+    "--modify-minutes-per-tib",
+    type=click.FloatRange(0),
+    default=360.0,
+    show_default=True,
+    help="How long ModifyVolume works on a 1 TiB volume, at most.",
+)
+@click.option(
+    "--balance-after",
+    type=click.Choice(["kept", "refilled", "reset", "emptied"]),
+    default="kept",
+    show_default=True,
+    help="The bucket of a volume that comes back to gp2.",
+)
+@click.option(
     "--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Each call takes this much longer."
 )
 @click.option(
@@ -76,6 +90,8 @@ def serve(
     lag_most_s: float | None,
     open_minute: bool,  # noqa: FBT001
     queued: bool,  # noqa: FBT001
+    modify_minutes_per_tib: float,
+    balance_after: str,
     latency_ms: float,
     port: int,
     region: str,
@@ -96,6 +112,8 @@ def serve(
             lag_most_s=lag_most_s,
             open_minute=open_minute,
             queued=queued,
+            modify_minutes_per_tib=modify_minutes_per_tib,
+            balance_after=balance_after,
             seed=seed,
         )
         starts_at = clock.now() - timedelta(hours=past_hours)

@@ -2,52 +2,44 @@
 
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
 
 from burstlab.bucket import FULL, Piece, split
+from burstlab.change import Change
+from burstlab.described import DescribedVolume
+from burstlab.footing import Footing, footing_between, footing_on
 from burstlab.history import MINUTE_S, History, Run, Stretch
 from burstlab.load import NEVER_S, Load, Segment, parse_load, repeats_every_minute
-from burstlab.volume import DEFAULT_IOPS, Attachment, LabVolume, MetricFault, Truth
+from burstlab.settings import LabSettings
+from burstlab.volume import LabVolume, MetricFault, Truth
 from burstwatch.core.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iops
 
-if TYPE_CHECKING:
-    from burstlab.modification import Modification
 
-_GP3_THROUGHPUT_MIB_S: Final = 125
-
-
-class SimulatedVolume:
+class SimulatedVolume(DescribedVolume):
     """A volume that lives in simulated time, brought up to a moment only when someone looks.
 
     Times are whole seconds since the epoch. Demand that cannot be served is lost, or queued and served later.
     """
 
     def __init__(
-        self, given: LabVolume, *, volume_id: str, number: int, starts_s: int, queued: bool, recent_s: float
+        self,
+        given: LabVolume,
+        *,
+        volume_id: str,
+        number: int,
+        starts_s: int,
+        settings: LabSettings,
+        recent_s: float,
     ) -> None:
-        self.volume_id = volume_id
-        self.number = number
-        self.size_gib = given.size_gib
-        self.volume_type = given.volume_type
-        self.iops = given.iops
-        self.throughput_mib_s = given.throughput_mib_s
-        self.shown_iops = given.shown_iops
-        self.tags = dict(given.tags)
-        self.created_at = given.created_at or datetime.fromtimestamp(starts_s, tz=UTC)
-        self.managed_by = given.managed_by
-        self.hidden = given.hidden
-        self.multi_attached = given.multi_attached
-        self.attachment: Attachment | None = None
-        self.modification: Modification | None = None
+        super().__init__(given, volume_id=volume_id, number=number, starts_s=starts_s)
         self.metric_fault: MetricFault | None = None
         self.gaps: list[tuple[float, float]] = []
         self.running = False
-        self.publishes_balance = True
         self.origin_s = starts_s // MINUTE_S * MINUTE_S
         self.history = History(recent_s=recent_s)
-        self._at_s = starts_s
+        self._settings = settings
         self._credits = given.balance_pct * CREDITS_PER_PCT
-        self._backlog: float | None = 0.0 if queued else None
+        self._away_since_s = None if given.volume_type == "gp2" else starts_s
+        self._backlog: float | None = 0.0 if settings.queued else None
         self._loads: list[tuple[int, Load]] = [(starts_s, _as_load(given.load))]
         self._read_share = 0.0
         self._segment = Segment(0, 0, 0)
@@ -56,29 +48,11 @@ class SimulatedVolume:
         self._dry_since_s: float | None = None
         self._stalled_s = self._lost_ops = 0.0
 
-    @property
-    def baseline_iops(self) -> int:
-        """What the type sustains: by size for gp2, as provisioned otherwise."""
-        if self.volume_type == "gp2":
-            return baseline_iops(self.size_gib)
-        return self.iops or DEFAULT_IOPS[self.volume_type]
-
-    @property
-    def shown_rate(self) -> int | None:
-        """What DescribeVolumes says in ``Iops``; st1, sc1 and standard have none."""
-        if self.volume_type in ("st1", "sc1", "standard"):
-            return None
-        return self.shown_iops or self.baseline_iops
-
-    @property
-    def shown_throughput_mib_s(self) -> int | None:
-        return (self.throughput_mib_s or _GP3_THROUGHPUT_MIB_S) if self.volume_type == "gp3" else None
-
     def set_load(self, load: Load | str, at_s: int) -> None:
         """From ``at_s`` on this is what is asked; changes planned for later are dropped."""
-        if at_s < self._at_s:
+        if at_s < self.at_s:
             raise ValueError(
-                f"{self.volume_id}: the load cannot change at {at_s}, {self._at_s - at_s} s ago; "
+                f"{self.volume_id}: the load cannot change at {at_s}, {self.at_s - at_s} s ago; "
                 "give a moment from now on"
             )
         self._loads = [(from_s, known) for from_s, known in self._loads if from_s < at_s]
@@ -89,24 +63,27 @@ class SimulatedVolume:
 
     def catch_up(self, now_s: int) -> None:
         """Live up to ``now_s``."""
-        while self._at_s < now_s:
+        while self.at_s < now_s:
+            until_s = now_s if self._open is None else min(now_s, self._open.next_step_s(self.at_s))
             if not self.running:
-                self._rest(now_s)
-            elif self._may_repeat(now_s):
-                self._live_like_minutes(now_s)
+                self._rest(until_s)
+            elif self._may_repeat(until_s):
+                self._live_like_minutes(until_s)
             else:
-                self._live(now_s)
+                self._live(until_s)
+            self._follow_change()
         self.history.close_until(now_s - self.origin_s)
 
     def truth(self) -> Truth:
         """The state at the moment it was brought up to."""
         return Truth(
             volume_id=self.volume_id,
-            at=datetime.fromtimestamp(self._at_s, tz=UTC),
+            at=datetime.fromtimestamp(self.at_s, tz=UTC),
             credits=self._credits,
             burst_balance_pct=self._credits / CREDITS_PER_PCT,
             demand_iops=self._segment.read_iops + self._segment.write_iops if self.running else 0.0,
             served_iops=self._served_iops,
+            ceiling_iops=self._stands_on().ceiling_iops(self._credits),
             first_dry_at=_moment(self._first_dry_s),
             dry_since=_moment(self._dry_since_s),
             stalled_s=self._stalled_s,
@@ -123,21 +100,21 @@ class SimulatedVolume:
         """At the start of a minute, under a pattern that comes again every minute, with time ahead."""
         self._drop_old_loads()
         since_s, load = self._loads[0]
-        if self._at_s % MINUTE_S or since_s > self._at_s or not repeats_every_minute(load):
+        if self.at_s % MINUTE_S or since_s > self.at_s or not repeats_every_minute(load):
             return False
         return self._minutes_free(now_s) > 1
 
     def _minutes_free(self, now_s: int) -> int:
         """Whole minutes ahead in which nothing is planned and whose course nobody will ask for in detail."""
         change_s = self._loads[1][0] if len(self._loads) > 1 else NEVER_S
-        return int(min(change_s, now_s - self.history.recent_s) - self._at_s) // MINUTE_S
+        return int(min(change_s, now_s - self.history.recent_s) - self.at_s) // MINUTE_S
 
     def _live_like_minutes(self, now_s: int) -> None:
         """One minute step by step, then at once all those that are like it but for the bucket's level."""
         credits_before, backlog_before = self._credits, self._backlog
         lost_before, stalled_before = self._lost_ops, self._stalled_s
-        end_s = self._at_s + MINUTE_S
-        while self._at_s < end_s:
+        end_s = self.at_s + MINUTE_S
+        while self.at_s < end_s:
             self._live(end_s)
         step = self._credits - credits_before
         if self._backlog != backlog_before or (step and self._backlog):
@@ -145,22 +122,22 @@ class SimulatedVolume:
         times = min(self._minutes_free(now_s), _minutes_inside(self.history.newest(), step))
         if times > 0:
             self.history.repeat(times, step)
-            self._at_s += times * MINUTE_S
+            self.at_s += times * MINUTE_S
             self._credits += times * step
             self._lost_ops += times * (self._lost_ops - lost_before)
             self._stalled_s += times * (self._stalled_s - stalled_before)
 
     def _drop_old_loads(self) -> None:
-        while len(self._loads) > 1 and self._loads[1][0] <= self._at_s:
+        while len(self._loads) > 1 and self._loads[1][0] <= self.at_s:
             del self._loads[0]
 
     def _next_segment(self) -> Segment:
         self._drop_old_loads()
         since_s, load = self._loads[0]
         change_s = self._loads[1][0] if len(self._loads) > 1 else NEVER_S
-        if since_s > self._at_s:
+        if since_s > self.at_s:
             return Segment(0, 0, since_s)
-        reads, writes, until_s = load.segment(self._at_s, since_s)
+        reads, writes, until_s = load.segment(self.at_s, since_s)
         return Segment(reads, writes, min(until_s, change_s))
 
     def _work(self, until_s: int) -> None:
@@ -168,36 +145,39 @@ class SimulatedVolume:
         demand = reads + writes
         if demand > 0:
             self._read_share = reads / demand
-        at_s, end_s = float(self._at_s - self.origin_s), float(until_s - self.origin_s)
-        shows = self._shows_balance()
-        for piece in self._pieces(demand, until_s - self._at_s):
+        at_s, end_s = float(self.at_s - self.origin_s), float(until_s - self.origin_s)
+        shows, footing = self._shows_balance(), self._stands_on()
+        for piece in self._pieces(footing, demand, until_s - self.at_s):
             after_s = min(end_s, at_s + piece.seconds)
             self._record(at_s, after_s, piece, has_balance=shows)
-            self._count(after_s, piece, demand)
+            self._count(after_s, piece, demand, uses_credits=footing.uses_credits)
             at_s = after_s
-        self._at_s = until_s
+        self.at_s = until_s
 
-    def _pieces(self, demand_iops: float, seconds: int) -> list[Piece]:
-        bursts = self.volume_type == "gp2"
+    def _pieces(self, footing: Footing, demand_iops: float, seconds: int) -> list[Piece]:
         run = split(
-            baseline=self.baseline_iops,
-            credits_now=self._credits if bursts else FULL,
+            baseline=footing.sustained_iops,
+            credits_now=self._credits if footing.uses_credits else FULL,
             demand_iops=demand_iops,
             seconds=seconds,
             backlog_ops=self._backlog,
-            burst_iops=BURST_IOPS if bursts else 0,
+            burst_iops=footing.burst_iops,
+            earning_iops=footing.earning_iops,
         )
-        if bursts:
+        if footing.uses_credits:
             return run
         return [piece._replace(credits_before=self._credits, credits_after=self._credits) for piece in run]
 
     def _shows_balance(self) -> bool:
-        return self.volume_type == "gp2" and (self.publishes_balance or self.baseline_iops < BURST_IOPS)
+        if not self.tells_balance():
+            return False
+        return self._settings.large_publish or baseline_iops(self.size_gib) < BURST_IOPS
 
     def _record(self, at_s: float, after_s: float, piece: Piece, *, has_balance: bool) -> None:
         if after_s <= at_s:
             return
         reads = piece.served_iops * self._read_share
+        has_balance = has_balance and (piece.served_iops > 0 or self._settings.idle_publishes)
         self.history.add(
             Stretch(
                 at_s,
@@ -210,30 +190,74 @@ class SimulatedVolume:
             )
         )
 
-    def _count(self, after_s: float, piece: Piece, demand_iops: float) -> None:
+    def _count(self, after_s: float, piece: Piece, demand_iops: float, *, uses_credits: bool) -> None:
         unserved = max(0.0, demand_iops - piece.served_iops) * piece.seconds
         if self._backlog is None:
             self._lost_ops += unserved
         else:
             self._backlog = max(0.0, self._backlog + (demand_iops - piece.served_iops) * piece.seconds)
         self._credits, self._served_iops = piece.credits_after, piece.served_iops
-        if piece.credits_after > 0 or self.volume_type != "gp2":
+        if piece.credits_after > 0 or not uses_credits:
             self._dry_since_s = None
         elif self._dry_since_s is None:
             self._dry_since_s = self.origin_s + (
                 after_s if piece.credits_before > 0 else after_s - piece.seconds
             )
             self._first_dry_s = self._first_dry_s or self._dry_since_s
-        if piece.credits_before <= 0 and (unserved or self._backlog):
+        if uses_credits and piece.credits_before <= 0 and (unserved or self._backlog):
             self._stalled_s += piece.seconds
 
     def _rest(self, until_s: int) -> None:
         """No one asks anything and nothing is published; a gp2 bucket goes on earning."""
-        if self.volume_type == "gp2":
-            earned = self.baseline_iops * (until_s - self._at_s)
+        footing = self._stands_on()
+        if footing.uses_credits:
+            earned = footing.earning_iops * (until_s - self.at_s)
             self._credits = min(FULL, self._credits + earned)
             self._dry_since_s = None
-        self._served_iops, self._at_s = 0.0, until_s
+        self._served_iops, self.at_s = 0.0, until_s
+
+    def _stands_on(self) -> Footing:
+        """What can be served at this moment."""
+        change = self._open
+        if change is None:
+            return footing_on(self.volume_type, self.baseline_iops)
+        share, returning = change.share_at(self.at_s), self._credits_on_return() > 0
+        return footing_between(change.original, change.target, share, credits_on_return=returning)
+
+    def _credits_on_return(self) -> float:
+        """What the bucket holds, or will when the modification in progress brings it back."""
+        change, away_since_s = self._open, self._away_since_s
+        if change is None or away_since_s is None:
+            return self._credits
+        earned = baseline_iops(self.size_gib) * (self.at_s - away_since_s)
+        return {
+            "kept": self._credits,
+            "refilled": min(FULL, self._credits + earned),
+            "reset": FULL,
+            "emptied": 0.0,
+        }[change.settings.balance_after]
+
+    def _follow_change(self) -> None:
+        change = self._open
+        if change is None:
+            return
+        on_return = self._credits_on_return()
+        super()._follow_change()
+        self._meet_bucket(change, on_return)
+
+    def _meet_bucket(self, change: Change, credits_on_return: float) -> None:
+        """Leave the bucket, come back to it, or keep it through a resize; failing leaves it as it was."""
+        if not (self._stands_on().uses_credits or self.tells_balance()):
+            if self._away_since_s is None:
+                self._away_since_s = self.at_s
+            return
+        if self._away_since_s is not None:
+            self._away_since_s = None
+            if change.state_at(self.at_s) != "failed":
+                self._credits = credits_on_return
+        elif change.resizes_gp2 and change.state_at(self.at_s) == "completed":
+            after = {"kept": self._credits, "reset": FULL, "emptied": 0.0}
+            self._credits = after[change.settings.balance_after_resize]
 
 
 def _minutes_inside(minute: Run, step: float) -> int:

@@ -54,6 +54,21 @@ class LabVolume:
             raise ValueError(
                 "give service_owner or instance_id: an attachment owned by a service shows no instance"
             )
+        check_tags(self.tags)
+
+
+def check_tags(tags: Mapping[str, str | None]) -> None:
+    """Refuse what no XML document can hold, and AWS therefore no tag.
+
+    Raises:
+        ValueError: naming the tag and the character.
+    """
+    for key, value in tags.items():
+        for character in key + (value or ""):
+            if character < " " and character not in "\t\n\r":
+                raise ValueError(
+                    f"tag {key!r} holds U+{ord(character):04X}: AWS knows no such tag, leave it out"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +76,7 @@ class Truth:
     """What is really so at a moment, which CloudWatch shows only in part and later.
 
     ``stalled_s`` is how long the volume was pinned to its baseline with more asked of it; ``dry_since`` is
-    None unless it is dry now, ``first_dry_at`` stays.
+    None unless it is dry now, ``first_dry_at`` stays. ``ceiling_iops`` is the most it would serve right now.
     """
 
     volume_id: str
@@ -70,6 +85,7 @@ class Truth:
     burst_balance_pct: float
     demand_iops: float
     served_iops: float
+    ceiling_iops: int
     first_dry_at: datetime | None
     dry_since: datetime | None
     stalled_s: float

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -49,7 +50,14 @@ def test_listing_loads_imports_neither_moto_nor_boto():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_prints_what_to_paste_answers_and_stops_when_told(number):
     served = subprocess.Popen(
-        [*BURSTLAB, "serve", "--port", "0", "--volumes", "20"],
+        [
+            *BURSTLAB,
+            "serve",
+            "--port=0",
+            "--volumes=20",
+            "--modify-minutes-per-tib=9",
+            "--balance-after=reset",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -61,6 +69,9 @@ def test_serve_prints_what_to_paste_answers_and_stops_when_told(number):
         assert url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(f"{url}/_lab/") as answer:
             assert b'"volumes": 20' in answer.read()
+        with urllib.request.urlopen(f"{url}/_lab/settings") as answer:
+            chosen = json.load(answer)
+        assert (chosen["modify_minutes_per_tib"], chosen["balance_after"]) == (9, "reset")
         served.send_signal(number)
         _, words = served.communicate(timeout=10)
         assert served.returncode == 0
@@ -77,6 +88,7 @@ BAD_ARGUMENTS = [
     (["--volumes", "3", "--fleet", "x.yaml"], 2, "exclude each other"),
     (["--fleet", "nowhere.yaml"], 1, "nowhere.yaml: cannot be read"),
     (["--speed", "5000"], 1, "speed is 5000.0: give 1 to 1000"),
+    (["--balance-after", "gone"], 2, "'gone' is not one of 'kept', 'refilled', 'reset', 'emptied'"),
     (["--lag", "60", "--lag-most", "30"], 1, "give 0 <= lag_s <= lag_most_s"),
 ]
 

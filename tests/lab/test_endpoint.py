@@ -331,12 +331,6 @@ def test_modifications_are_listed_by_filter_but_a_never_modified_id_fails_the_ca
     )
 
 
-def test_modifying_a_volume_is_not_offered_yet_and_says_so(fleet, ec2):
-    volume_id = fleet.add(LabVolume(size_gib=8))
-    assert refusal(ec2.modify_volume, VolumeId=volume_id, VolumeType="gp3")[0] == "UnsupportedOperation"
-    assert refusal(ec2.modify_volume, VolumeId=GONE, VolumeType="gp3")[0] == "InvalidVolume.NotFound"
-
-
 # --------------------------------------------------------------------------------------------- GetMetricData
 
 

@@ -209,6 +209,20 @@ def test_a_large_volume_publishes_a_hundred_where_the_setting_says_so():
     assert datapoints(fleet, volume_id) == {0: 100, 1: 100}
 
 
+def test_an_idle_volume_is_silent_where_the_setting_says_so():
+    fleet = a_fleet(idle_publishes=False)
+    volume_id = fleet.add(LabVolume(size_gib=100, load="steady:900", balance_pct=50))
+    fleet.clock.advance(120)
+    fleet.set_load(volume_id, "idle")
+    fleet.clock.advance(7_200)
+    fleet.set_load(volume_id, "steady:900")
+    fleet.clock.advance(60)
+    # two minutes at -600/s, two hours at +300/s, one minute at -600/s again; 1 % is 54,000
+    assert datapoints(fleet, volume_id) == pytest.approx(
+        {0: 50 - 2 / 3, 1: 50 - 4 / 3, 122: 50 - 4 / 3 + 40 - 2 / 3}
+    )
+
+
 def test_a_detached_volume_publishes_nothing_and_goes_on_earning():
     fleet = a_fleet()
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:300", balance_pct=50))
@@ -375,3 +389,12 @@ def test_a_clock_refuses_what_time_cannot_do(attempt, complaint):
 def test_settings_refuse_a_lag_that_ends_before_it_begins():
     with pytest.raises(ValueError, match="give 0 <= lag_s <= lag_most_s"):
         LabSettings(lag_s=60, lag_most_s=30)
+
+
+def test_a_tag_that_no_xml_can_hold_is_refused():
+    fleet = LabFleet(LabClock.by_hand())
+    with pytest.raises(ValueError, match=r"tag 'Name' holds U\+001B"):
+        LabVolume(size_gib=8, tags={"Name": "red\x1b[31m"})
+    volume_id = fleet.add(LabVolume(size_gib=8))
+    with pytest.raises(ValueError, match=r"U\+0000"):
+        fleet.set_tags(volume_id, {"Name": "\0"})
