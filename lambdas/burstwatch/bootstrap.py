@@ -199,6 +199,16 @@ def build_client(
     return client
 
 
+def find_account(session: Session, calls: CallCounter) -> str:
+    """The id of the account these credentials belong to; needs no permission.
+
+    Raises:
+        AwsError: AWS does not say.
+    """
+    with explained("sts:GetCallerIdentity"):
+        return str(build_client(session, "sts", calls).get_caller_identity()["Account"])
+
+
 def build_channels(session: Session, settings: Settings, calls: CallCounter) -> list[Channel]:
     """The ways to people that the settings name."""
     channels: list[Channel] = []

@@ -1,5 +1,6 @@
 """How a process is wired: names and places, never thresholds."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,14 +36,15 @@ class Settings:
     slack_webhook: str | None = None
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str], *, home: Path) -> Self:
-        """Read the settings from ``environ``.
+    def from_env(cls, environ: Mapping[str, str], *, home: Path, place: str) -> Self:
+        """Read the settings from ``environ``; ``place`` tells one default ledger from another.
 
         Raises:
             SettingsError: naming every fault.
         """
         faults: list[str] = []
-        ledger = environ.get(LEDGER) or f"sqlite:{_state_directory(environ, home) / 'ledger.sqlite'}"
+        name = f"ledger-{re.sub(r'[^A-Za-z0-9._-]', '_', place)}.sqlite"
+        ledger = environ.get(LEDGER) or f"sqlite:{_state_directory(environ, home) / name}"
         kind, _, path = ledger.partition(":")
         if kind != "sqlite" or not path:
             faults.append(f"{ledger!r} is no ledger: write sqlite:PATH after --ledger or in {LEDGER}")

@@ -79,7 +79,7 @@ def run_tick(shell: Shell, *, tick_s: int, now_s: float) -> Report | None:
     grid_s = int(shell.policy.cadence.sweep_tick.total_seconds())
     sweep_s = tick_s // grid_s * grid_s
     roster = ledger.roster()
-    is_due = roster is None or roster.tick_s < sweep_s
+    is_due = roster is None or not sweep_s <= roster.tick_s <= now_s + grid_s
     if is_due and ledger.claim_tick(TickKind.SWEEP, sweep_s, now_s=now_s, lease_s=LEASE_S):
         fingerprints = _sweep(this, sweep_s, roster)
         report = _finish(this)

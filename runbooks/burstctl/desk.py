@@ -14,7 +14,7 @@ from burstctl.progress import AfterTheBar, ProgressBar
 from burstwatch.adapters.channel import Channel, ChannelError
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.adapters.terminal import TerminalChannel
-from burstwatch.bootstrap import AwsSession, build_channels, build_shell, open_session
+from burstwatch.bootstrap import AwsSession, build_channels, build_shell, find_account, open_session
 from burstwatch.settings import LEDGER, Clock, Settings, SettingsError
 from burstwatch.watchdog import Shell
 
@@ -26,6 +26,7 @@ class Desk:
     shell: Shell
     policy_source: PolicySource
     ledger: str
+    ledger_file: SqliteLedger
     progress: ProgressBar
     clock: Clock
 
@@ -47,7 +48,10 @@ def watching_desk(options: Options, wiring: Mapping[str, str]) -> Iterator[Desk]
         except ChannelError as error:
             raise SettingsError(str(error)) from error
         say(f"alerts: {', '.join(channel.name for channel in channels)}")
-        yield replace(desk, shell=replace(desk.shell, channels=channels))
+        account = find_account(session, desk.shell.calls)
+        desk.ledger_file.bind(f"account {account} in {session.region_name}")
+        place = replace(desk.shell.place, account=account)
+        yield replace(desk, shell=replace(desk.shell, channels=channels, place=place))
 
 
 @contextmanager
@@ -58,10 +62,12 @@ def _desk(
     policy = source.read()
     say(f"policy: {source}")
     given = {LEDGER: options.ledger} if options.ledger else {}
-    settings = Settings.from_env({**os.environ, **given, **wiring}, home=Path.home())
+    session = open_session(options.profile, options.region, last_region=os.environ.get("AWS_REGION"))
+    profile = options.profile or os.environ.get("AWS_PROFILE")
+    place = f"{profile}-{session.region_name}" if profile else session.region_name
+    settings = Settings.from_env({**os.environ, **given, **wiring}, home=Path.home(), place=place)
     path = settings.ledger_path.absolute()
     is_new = not os.path.exists(path)  # noqa: PTH110 - says no, not PermissionError, where it cannot look
-    session = open_session(options.profile, options.region, last_region=os.environ.get("AWS_REGION"))
     progress = ProgressBar()
     with SqliteLedger.open(path) if makes_ledger or not is_new else SqliteLedger.in_memory() as ledger:
         novelty = "" if not is_new else " (new)" if makes_ledger else " (none yet)"
@@ -73,6 +79,7 @@ def _desk(
             shell=shell,
             policy_source=source,
             ledger=f"sqlite:{path}",
+            ledger_file=ledger,
             progress=progress,
             clock=settings.clock,
         )

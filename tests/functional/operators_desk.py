@@ -60,7 +60,7 @@ class OperatorsDesk:
 
     @property
     def ledger_path(self):
-        return self.directory / ".local" / "state" / "burstwatch" / "ledger.sqlite"
+        return self.directory / ".local" / "state" / "burstwatch" / "ledger-us-east-1.sqlite"
 
     def set(self, **environment):
         for name, value in environment.items():

@@ -434,8 +434,31 @@ def test_a_tick_is_claimed_once_while_its_lease_runs(ledger, other):
 def test_a_running_tick_holds_back_the_ticks_before_it_and_not_those_after(ledger, other):
     assert ledger.claim_tick(TickKind.FOCUS, 120, now_s=0, lease_s=600)
     assert not other.claim_tick(TickKind.FOCUS, 60, now_s=0, lease_s=600)
-    assert other.claim_tick(TickKind.FOCUS, 180, now_s=0, lease_s=10)
+    assert other.claim_tick(TickKind.FOCUS, 180, now_s=0, lease_s=600)
     assert not ledger.claim_tick(TickKind.FOCUS, 120, now_s=30, lease_s=600)
+
+
+def test_what_a_clock_that_was_ahead_has_left_stops_nobody(ledger, other):
+    """Three hours ahead, a pass claimed its tick and died, another was completed."""
+    assert ledger.claim_tick(TickKind.FOCUS, 10_800, now_s=10_800, lease_s=50)
+    ledger.complete_tick(TickKind.SWEEP, 10_800, roster=frozenset())
+    assert other.claim_tick(TickKind.FOCUS, 60, now_s=60, lease_s=50)
+    assert other.claim_tick(TickKind.SWEEP, 0, now_s=60, lease_s=50)
+
+
+def test_a_ledger_is_kept_to_one_account_and_region(ledger, other):
+    ledger.bind("account 1 in us-east-1")
+    other.bind("account 1 in us-east-1")
+    with pytest.raises(
+        LedgerError, match=r"is that of account 1 in us-east-1, this is account 2 in us-east-1"
+    ):
+        other.bind("account 2 in us-east-1")
+
+
+def test_an_alert_waits_for_channels_that_only_another_process_serves(ledger, other):
+    ledger.commit([a_change(A)], channels=[MAIL, SLACK])
+    other.commit([a_change(B)], channels=[MAIL])
+    assert {waits.alert.volume_id for waits in ledger.waiting(channels=[SLACK])} == {A, B}
 
 
 def test_the_two_schedules_do_not_hold_each_other_back(ledger):

@@ -7,6 +7,7 @@ CloudWatch (up to the configured lag), and one tick that is lost, late or double
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import pytest
 from hypothesis import assume, given, settings, target
 from hypothesis import strategies as st
 
@@ -246,3 +247,22 @@ def test_no_volume_runs_dry_from_the_sweep_without_act_lead_in_focus(plan):
     lead_s = bucket.dry_at_s - watchdog.in_focus_since_s
     target(-lead_s / act_lead_s)
     assert lead_s >= act_lead_s
+
+
+@pytest.mark.parametrize("strike_s", range(-360, 61, 20))
+def test_a_lost_tick_at_the_worst_moment_is_within_the_slack(strike_s):
+    """A policy so tight that a sweep interval chosen without ``tick_slack`` would be too long.
+
+    33 GiB at 95 % last 5,130,000 / 2,900 = 1,769 s. Less 300 + 60 + 540 s that leaves 869 s: ten minutes.
+    Without the slack it would be 929 s: fifteen, and the lost tick would cost the lead.
+    """
+    policy = Policy(cadence=CadencePolicy(act_lead=minutes(9)))
+    volume = a_volume(33, volume_id="vol-0a1")
+    nominal = list(range(START_S + 59, START_S + 3 * 3_600, 60))
+    plan = Plan(volume, policy, 95.0 * CREDITS_PER_PCT, [300], [(10**9, 100)], [(t, t) for t in nominal])
+    _, _, looks = play(plan)
+    strike_at_s = nominal[looks[1]] - START_S + strike_s
+    plan.demand = [(strike_at_s, 100)]
+    plan.ticks = with_fault(nominal, "lost", looks[2], 0)
+    bucket, watchdog, _ = play(plan)
+    assert bucket.dry_at_s - watchdog.in_focus_since_s >= 540

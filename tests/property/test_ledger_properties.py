@@ -57,6 +57,7 @@ class Model:
     states: dict = field(default_factory=dict)
     entries: dict = field(default_factory=dict)
     deliveries: list = field(default_factory=list)
+    channels: list = field(default_factory=list)
     completed: dict = field(default_factory=dict)
     claimed: dict = field(default_factory=dict)
     roster: Roster | None = None
@@ -72,7 +73,8 @@ class Model:
         return sorted((e for e in self.entries.values() if e.volume_id == volume_id), key=lambda e: e.at_s)
 
     def commit(self, changes, channels):
-        return {change.volume_id for change in changes if self._apply(change, channels)}
+        self.channels = sorted({*self.channels, *channels})
+        return {change.volume_id for change in changes if self._apply(change, self.channels)}
 
     def _apply(self, change, channels):
         state = self.states.get(change.volume_id)

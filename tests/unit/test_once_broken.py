@@ -1,16 +1,18 @@
 """Bugs that were met once; each test failed before its mending."""
 
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from test_alerts import HERE, an_alert
 from test_decide import GAP, calm, critical
 
 from burstwatch.core.alerts import AlertKind, make_digest, sentences
-from burstwatch.core.assess import UnknownReason
+from burstwatch.core.assess import Evidence, UnknownReason, assess
 from burstwatch.core.forecast import forecast
 from burstwatch.core.levels import Level, judge
 from burstwatch.core.policy import Mode, Policy, PolicyError
+from burstwatch.core.samples import Series
 from conftest import Memory, a_decision, a_volume, an_assessment, at, balances, draining_to
 
 
@@ -171,3 +173,70 @@ def test_a_digest_names_a_gap_before_a_recovery():
     alerts += [an_alert(AlertKind.TELEMETRY_GAP, alert_id="g", level=Level.UNKNOWN, volume_id="vol-gap")]
     digest = make_digest(alerts, place=HERE, runbooks_url="r", now_s=int(at("12:00")))
     assert digest.evidence["most_urgent"][0]["volume_id"] == "vol-gap"
+
+
+def balance_under(load, minutes: int) -> Series:
+    """One-minute minima of 100 GiB (baseline 300) from a full bucket, by the second."""
+    credits_left, minima = 5_400_000.0, []
+    for minute in range(minutes):
+        lowest = credits_left
+        for second in range(60 * minute, 60 * minute + 60):
+            credits_left = min(5_400_000.0, max(0.0, credits_left + 300 - load(second)))
+            lowest = min(lowest, credits_left)
+        minima.append(lowest / 54_000)
+    return Series(tuple(range(0, 60 * minutes, 60)), tuple(minima))
+
+
+@pytest.mark.parametrize("every_min", [4, 5])
+def test_a_level_does_not_stick_to_a_volume_that_refills_between_small_jobs(every_min):
+    # 22 minutes of full burst, then 20 s of it every few minutes: by the hour the bucket fills.
+    def load(second):
+        minute = second // 60
+        busy = 70 <= minute < 92 or (minute > 92 and minute % every_min == 0 and second % 60 < 20)
+        return 3_000 if busy else 0
+
+    series, level, seen = balance_under(load, 360), Level.OK, []
+    for end in range(71, 361):
+        shown = Series(series.starts_s[end - 66 : end], series.values[end - 66 : end]) if end > 66 else series
+        now_s = 60 * end + 120
+        assessment = assess(a_volume(100), Evidence(balance=shown), now_s=now_s, telemetry=Policy().telemetry)
+        level = judge(assessment, level, Policy())
+        seen.append(level)
+    assert Level.CRITICAL in seen
+    assert seen[-1].rank <= Level.WATCH.rank
+    assert sum(before is not after for before, after in pairwise(seen)) <= 6
+
+
+def test_a_volume_that_arrives_while_its_data_is_missing_has_not_recovered():
+    memory = Memory()
+    memory.look("12:00", GAP)
+    memory.look("12:05", GAP, arrived_at_s=int(at("12:05")))
+    assert [alert.kind for alert in memory.alerts] == [AlertKind.TELEMETRY_GAP]
+
+
+def test_what_was_told_before_mode_observe_is_told_again_after_it():
+    memory = Memory()
+    memory.look("12:00", critical())
+    memory.mode = Mode.OBSERVE
+    memory.look("12:30", calm("12:28"))
+    memory.mode = Mode.PROPOSE
+    memory.look("12:45", critical("12:43"))
+    assert [alert.level for alert in memory.alerts] == [Level.CRITICAL, Level.CRITICAL]
+
+
+def test_failed_reads_of_a_volume_that_may_be_dry_soon_are_told_soon():
+    # 18 % of 100 GiB last six minutes at the worst, less than act_lead.
+    memory = Memory()
+    memory.look("12:00", critical())
+    memory.look("12:01", None, read_error="throttled")
+    assert len(memory.alerts) == 1
+    memory.look("12:03", None, read_error="throttled")
+    assert memory.alerts[-1].kind is AlertKind.TELEMETRY_GAP
+
+
+def test_failed_reads_of_a_full_volume_wait_for_the_gap():
+    memory = Memory()
+    memory.look("12:00", calm(), arrived_at_s=int(at("12:00")))
+    for minute in range(1, 15):
+        memory.look(f"12:{minute:02}", None, read_error="throttled")
+    assert memory.alerts == []

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from burstwatch.adapters.channel import Channel, ChannelError
-from burstwatch.core.alerts import Alert, make_digest
+from burstwatch.core.alerts import Alert, AlertKind, make_digest
 from burstwatch.core.ledger import Delivery, Ledger
+from burstwatch.core.levels import Level
 from burstwatch.core.place import Place
 
 _LEASE_S: Final = 120.0
@@ -107,6 +108,8 @@ def _subject(alert: Alert) -> str:
 
 
 def _urgency(together: Sequence[Delivery]) -> tuple[bool, int, float]:
+    if any(delivery.alert.kind is AlertKind.DIGEST for delivery in together):
+        return False, -len(Level), 0.0
     is_stuck = any(delivery.attempts >= _STUCK_FROM for delivery in together)
     spans_s = [delivery.alert.forecast.get("time_to_empty_s") for delivery in together]
     worst = max(delivery.alert.level.rank for delivery in together)
@@ -130,6 +133,7 @@ def _serve(this: _Pass, delivery: Delivery, ledger: Ledger, tell_time: Callable[
     this.failed += 1
     this.error = this.error or error
     this.held.add(subject)
+    this.is_over = this.is_over or delivery.alert.kind is AlertKind.DIGEST
 
 
 def _send(this: _Pass, alert: Alert) -> str | None:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import sqlite3
 import struct
@@ -42,6 +43,8 @@ CREATE TABLE deliveries (
   UNIQUE (channel, alert_id)
 );
 CREATE INDEX deliveries_by_message ON deliveries (channel, sent_as);
+CREATE TABLE channels (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE origin (name TEXT NOT NULL);
 CREATE TABLE completed_ticks (
   kind TEXT PRIMARY KEY, tick_s INTEGER NOT NULL, fingerprints BLOB
 ) WITHOUT ROWID;
@@ -126,7 +129,24 @@ class SqliteLedger:
 
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
         with self._writing() as connection:
-            return {change.volume_id for change in changes if _apply(connection, change, channels=channels)}
+            known = _channels_with(connection, channels)
+            return {change.volume_id for change in changes if _apply(connection, change, channels=known)}
+
+    def bind(self, origin: str) -> None:
+        """Keep this ledger to one account and region: what is not seen there counts as deleted.
+
+        Raises:
+            LedgerError: the ledger is that of another.
+        """
+        with self._writing() as connection:
+            row = connection.execute("SELECT name FROM origin").fetchone()
+            if row is None:
+                connection.execute("INSERT INTO origin VALUES (?)", (origin,))
+            elif row[0] != origin:
+                raise LedgerError(
+                    f"ledger {self._path} is that of {row[0]}, this is {origin}:"
+                    " name another file with --ledger sqlite:PATH"
+                )
 
     def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
         with self._reading() as connection:
@@ -156,14 +176,17 @@ class SqliteLedger:
             return Roster(tick_s=row[0], fingerprints=_unpack(row[1])) if row else None
 
     def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
+        """As the port says; what a clock that was ahead has left in the future stops nobody."""
         with self._writing() as connection:
+            latest_s = now_s + lease_s
             connection.execute(
-                "DELETE FROM claimed_ticks WHERE kind = ? AND claimed_until_s <= ?", (kind, now_s)
+                "DELETE FROM claimed_ticks WHERE kind = ? AND NOT claimed_until_s BETWEEN ? AND ?",
+                (kind, math.nextafter(now_s, latest_s), latest_s),
             )
             taken = connection.execute(
-                "SELECT 1 FROM completed_ticks WHERE kind = :kind AND tick_s >= :tick_s"
+                "SELECT 1 FROM completed_ticks WHERE kind = :kind AND tick_s BETWEEN :tick_s AND :latest_s"
                 " UNION ALL SELECT 1 FROM claimed_ticks WHERE kind = :kind AND tick_s >= :tick_s",
-                {"kind": kind, "tick_s": tick_s},
+                {"kind": kind, "tick_s": tick_s, "latest_s": latest_s},
             ).fetchone()
             if taken:
                 return False
@@ -357,6 +380,12 @@ def _start_anew(path: Path) -> str:
         f"restore a copy, or move it away (mv {path}* ELSEWHERE) to start a new ledger, without the alert"
         " state and history of this one; nothing was deleted"
     )
+
+
+def _channels_with(connection: sqlite3.Connection, channels: Sequence[str]) -> list[str]:
+    """Every channel that was ever sent to: a process with fewer must not keep an alert from the others."""
+    connection.executemany("INSERT OR IGNORE INTO channels VALUES (?)", [(name,) for name in channels])
+    return [name for (name,) in connection.execute("SELECT name FROM channels ORDER BY name")]
 
 
 def _apply(connection: sqlite3.Connection, change: Change, *, channels: Sequence[str]) -> bool:

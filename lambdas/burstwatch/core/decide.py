@@ -22,7 +22,11 @@ from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.propose import Proposal, propose
 from burstwatch.core.tags import Wishes
+from burstwatch.core.volume import CREDITS_PER_PCT, worst_drain_per_s
 from burstwatch.core.words import format_duration
+
+_PASSING_S = 120
+"""A read that fails for less than this has only been throttled."""
 
 
 class Action(StrEnum):
@@ -90,6 +94,7 @@ def decide(
     judged = _Judged(assessment=assessment, level=level, after=after, proposal=proposal)
     kind, reason = _alert_due(before, judged, policy=policy, now_s=now_s)
     if wishes.mode is Mode.OBSERVE and kind is not None:
+        after = _untold(after) if kind is AlertKind.RECOVERED else after
         kind, reason = None, f"{reason}; mode observe sends no alert"
     alerts: tuple[Alert, ...] = ()
     if kind is not None:
@@ -161,8 +166,13 @@ def _alerted(after: VolumeState, kind: AlertKind, now_s: int) -> VolumeState:
     if kind is AlertKind.TELEMETRY_GAP:
         return replace(after, gap_alerted=True)
     if kind is AlertKind.RECOVERED:
-        return replace(after, alerted_level=None, alerted_at_s=None, gap_alerted=False)
+        return _untold(after)
     return replace(after, alerted_level=after.level, alerted_at_s=now_s)
+
+
+def _untold(after: VolumeState) -> VolumeState:
+    """Nothing is open with anybody any more."""
+    return replace(after, alerted_level=None, alerted_at_s=None, gap_alerted=False)
 
 
 def _after(
@@ -207,10 +217,12 @@ def _alert_due(
     """The kind of alert this look calls for, if any, and the reason in words."""
     unknown, level = judged.assessment.unknown_reason, judged.after.level
     if unknown is not None and unknown.is_fault:
-        return _gap_alert_due(judged.after, unknown, policy=policy, now_s=now_s)
+        return _gap_alert_due(judged, unknown, policy=policy, now_s=now_s)
     if level.is_alerting:
         return _level_alert_due(before, level, unknown, policy=policy, now_s=now_s)
     reason = str(judged.level) if unknown is None else str(unknown)
+    if unknown is UnknownReason.TOO_NEW:
+        return None, reason
     if before.alerted_level is not None or before.gap_alerted:
         return AlertKind.RECOVERED, f"{before.level} before, now {reason}"
     return None, reason
@@ -232,13 +244,20 @@ def _level_alert_due(
 
 
 def _gap_alert_due(
-    after: VolumeState, unknown: UnknownReason, *, policy: Policy, now_s: int
+    judged: _Judged, unknown: UnknownReason, *, policy: Policy, now_s: int
 ) -> tuple[AlertKind | None, str]:
-    """A telemetry gap alerts at once, a failed read when it has lasted as long; both once."""
+    """A telemetry gap alerts at once, a failed read when for all we know it is dry soon; both once."""
+    after = judged.after
     if after.gap_alerted:
         return None, f"{unknown}, alerted"
     lasted_s = now_s - (after.unknown_since_s or now_s)
-    if unknown is UnknownReason.TELEMETRY_GAP or lasted_s >= policy.telemetry.gap_after.total_seconds():
+    patience_s = policy.telemetry.gap_after.total_seconds()
+    worst = worst_drain_per_s(judged.assessment.baseline_iops)
+    if after.balance_pct is not None and after.balance_at_s is not None and worst:
+        dry_at_s = after.balance_at_s + after.balance_pct * CREDITS_PER_PCT / worst
+        spare_s = lasted_s + dry_at_s - now_s - policy.cadence.act_lead.total_seconds()
+        patience_s = min(patience_s, max(_PASSING_S, spare_s))
+    if unknown is UnknownReason.TELEMETRY_GAP or lasted_s >= patience_s:
         return AlertKind.TELEMETRY_GAP, str(unknown)
     return None, str(unknown)
 

@@ -112,6 +112,9 @@ class Ledger(Protocol):
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
         """Apply each change whose revision still is the expected one.
 
+        Its alerts wait for ``channels`` and for every channel an earlier commit named: two processes may
+        serve different ones.
+
         Returns:
             The ids of the volumes whose change was applied; another process was first with the rest.
         """

@@ -35,6 +35,9 @@ _BOUND_LEAVES_AT = 1.5
 """Below this many times ``act_lead`` a critical volume stays critical until it does not fall at all."""
 
 
+_LONG_S = 30 * 60
+
+
 def judge(assessment: Assessment, last_level: Level, policy: Policy) -> Level:
     """The level a volume is at now, given the one it was at when last judged.
 
@@ -114,7 +117,7 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
         assessment, policy, forgiven=0 if near else 1
     ):
         return False
-    return near or not _is_dry_after(forecast.time_to_empty_s, policy.levels.critical_leave.total_seconds())
+    return near or not _is_dry_after(forecast, policy.levels.critical_leave.total_seconds())
 
 
 def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bool:
@@ -124,7 +127,7 @@ def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bo
         return True
     if last_level.rank < Level.WARNING.rank or _has_stopped_falling(assessment, policy, forgiven=1):
         return False
-    return not _is_dry_after(forecast.time_to_empty_s, policy.levels.warning_leave.total_seconds())
+    return not _is_dry_after(forecast, policy.levels.warning_leave.total_seconds())
 
 
 def _is_dry_within(forecast: Forecast, limit_s: float) -> bool:
@@ -134,8 +137,12 @@ def _is_dry_within(forecast: Forecast, limit_s: float) -> bool:
     )
 
 
-def _is_dry_after(time_to_empty_s: float | None, limit_s: float) -> bool:
-    return time_to_empty_s is not None and time_to_empty_s > limit_s
+def _is_dry_after(forecast: Forecast, limit_s: float) -> bool:
+    """Dry later than this, or not at all: over half an hour and more it has lost nothing."""
+    if forecast.time_to_empty_s is not None:
+        return forecast.time_to_empty_s > limit_s
+    longest = forecast.drains[-1] if forecast.drains else None
+    return longest is not None and longest.span_s >= _LONG_S and longest.per_s <= 0
 
 
 def _has_stopped_falling(assessment: Assessment, policy: Policy, *, forgiven: int) -> bool:

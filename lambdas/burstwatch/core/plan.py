@@ -14,6 +14,8 @@ from burstwatch.core.volume import Volume, baseline_iops
 _EARLY_S = int(FOCUS_TICK.total_seconds()) // 2
 """A look due within half a focus tick is taken now: ticks are not punctual to the second."""
 
+_FARTHEST_S = 24 * 3600
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueVolume:
@@ -46,11 +48,15 @@ def fingerprint(volume: Volume, cadence: CadencePolicy) -> int:
 
 
 def due_in_focus(states: Mapping[str, VolumeState], tick_s: int) -> set[str]:
-    """The ids of the volumes in focus whose next look is due."""
+    """The ids of the volumes in focus whose next look is due.
+
+    A look farther off than any interval was set by a clock that was ahead: it is due, too.
+    """
     return {
         volume_id
         for volume_id, state in states.items()
-        if state.next_look_at_s is not None and state.next_look_at_s <= tick_s + _EARLY_S
+        if state.next_look_at_s is not None
+        and not tick_s + _EARLY_S < state.next_look_at_s <= tick_s + _FARTHEST_S
     }
 
 
@@ -72,7 +78,9 @@ def due_in_sweep(
     """
     grid_s = int(cadence.sweep_tick.total_seconds())
     last_tick = sweep_s // grid_s
-    first_tick = roster.tick_s // grid_s + 1 if roster else last_tick
+    first_tick = last_tick
+    if roster is not None and roster.tick_s <= sweep_s:
+        first_tick = roster.tick_s // grid_s + 1
     known = roster.fingerprints if roster else frozenset()
     for volume in volumes:
         state = states.get(volume.volume_id)
