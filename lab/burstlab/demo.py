@@ -43,20 +43,18 @@ class Actor:
 
 
 CAST: Final = (
-    Actor(name="ci-docker-7", size_gib=33, load="docker-loop", story="docker run in a loop: the incident"),
-    Actor(name="billing-db", size_gib=33, load="nab_c0d644*32+93600", story="recorded disk (NAB c0d644 x32)"),
-    Actor(name="reports", size_gib=100, load="nab_c0d644*16+781200", story="recorded disk (NAB c0d644 x16)"),
-    Actor(name="exports", size_gib=50, load="nab_1ef3de*32+784800", story="recorded disk (NAB 1ef3de x32)"),
-    Actor(name="etcd-0", size_gib=20, load="etcd", story="etcd: compaction, defragmentation"),
+    Actor(name="ci-docker-7", size_gib=33, load="docker-loop", story="docker run in a loop"),
+    Actor(name="billing-db", size_gib=33, load="nab_c0d644*32+93600", story="recorded: NAB c0d644 x32"),
+    Actor(name="reports", size_gib=100, load="nab_c0d644*16+781200", story="recorded: NAB c0d644 x16"),
+    Actor(name="exports", size_gib=50, load="nab_1ef3de*32+784800", story="recorded: NAB 1ef3de x32"),
+    Actor(name="etcd-0", size_gib=20, load="etcd", story="etcd with defragmentation"),
+    Actor(name="nightly", size_gib=200, load="nightly-batch:18", story="a batch from 18:00 to 20:00"),
+    Actor(name="build-3", size_gib=100, load="ci-day", story="a build host, afternoon"),
+    Actor(name="ambush", size_gib=8, load="adversary:60", story="calm, then all it can"),
     Actor(
-        name="nightly", size_gib=200, load="nightly-batch:18", story="a batch from 18:00 on, for two hours"
+        name="slow-leak", size_gib=100, load="steady:360", balance_pct=40, story="a little over its baseline"
     ),
-    Actor(name="build-3", size_gib=100, load="ci-day", story="a build host in the afternoon"),
-    Actor(name="ambush", size_gib=8, load="adversary:60", story="calm, then all it can at once"),
-    Actor(
-        name="slow-leak", size_gib=100, load="steady:360", balance_pct=40, story="a little above its baseline"
-    ),
-    Actor(name="web-1", size_gib=30, load="steady:20", story="a web server: nothing to see"),
+    Actor(name="web-1", size_gib=30, load="steady:20", story="a web server"),
     Actor(
         name="silent", size_gib=60, load="steady:150", story="its metrics stop at 19:00", is_hidden_from_h=3
     ),
