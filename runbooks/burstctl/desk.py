@@ -12,6 +12,7 @@ from burstctl.output import say
 from burstctl.policy_in_force import PolicySource, find_policy
 from burstctl.progress import AfterTheBar, ProgressBar
 from burstwatch.adapters.channel import Channel, ChannelError
+from burstwatch.adapters.errors import AwsError, FailureKind
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.adapters.terminal import TerminalChannel
 from burstwatch.bootstrap import AwsSession, build_channels, build_shell, find_account, open_session
@@ -48,10 +49,21 @@ def watching_desk(options: Options, wiring: Mapping[str, str]) -> Iterator[Desk]
         except ChannelError as error:
             raise SettingsError(str(error)) from error
         say(f"alerts: {', '.join(channel.name for channel in channels)}")
-        account = find_account(session, desk.shell.calls)
-        desk.ledger_file.bind(f"account {account} in {session.region_name}")
-        place = replace(desk.shell.place, account=account)
+        place = replace(desk.shell.place, account=_account(session, desk))
         yield replace(desk, shell=replace(desk.shell, channels=channels, place=place))
+
+
+def _account(session: AwsSession, desk: Desk) -> str | None:
+    """The account, to which the ledger is bound; None where AWS cannot be asked, which stops no watchdog."""
+    try:
+        account = find_account(session, desk.shell.calls)
+    except AwsError as error:
+        if error.failure.kind in (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED):
+            raise
+        say(f"account unknown, the ledger is not checked against it: {error}")
+        return None
+    desk.ledger_file.bind(f"account {account} in {session.region_name}")
+    return account
 
 
 @contextmanager

@@ -391,3 +391,27 @@ def test_ticks_longer_than_a_minute_come_with_a_warning(desk, lab):
 def test_once_and_many_passes_contradict_each_other(desk, lab):
     assert desk.run("watch", "--once", "--passes", "2").code == 2
     assert list(desk.directory.iterdir()) == []
+
+
+def test_a_watch_goes_on_where_nobody_tells_the_account(desk, lab):
+    add_calm(lab)
+    lab.faults.add(Fault(action="GetCallerIdentity", kind="error", code="AccessDenied", status=403))
+    ran = desk.run("watch", "--once")
+    assert "account unknown" in ran.err
+    assert ran.code == 0
+
+
+def test_the_ledger_of_another_region_is_refused(desk, lab):
+    add_calm(lab)
+    assert desk.run("watch", "--once", "--ledger", "sqlite:mine").code == 0
+    with SqliteLedger.open(desk.directory / "other") as other:
+        other.bind("account 123456789012 in eu-west-1")
+    ran = desk.run("watch", "--once", "--ledger", "sqlite:other")
+    assert ran.code == 1
+    assert "is that of account 123456789012 in eu-west-1" in ran.complaints[0]
+
+
+def test_regions_have_ledgers_of_their_own(desk, lab):
+    add_calm(lab)
+    desk.run("watch", "--once")
+    assert [path.name for path in desk.ledger_path.parent.glob("*.sqlite")] == ["ledger-us-east-1.sqlite"]
