@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import yaml
 
-from burstlab.load import parse_load
+from burstlab.load import Changed, parse_load
+from burstlab.recording import read_recording
 from burstlab.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError
 
@@ -67,6 +68,27 @@ def mixed_volumes(number: int, *, seed: int, starts_at: datetime) -> list[LabVol
             starts_at=starts_at,
         )
         for index in range(number)
+    ]
+
+
+def traced_volumes(folder: Path, *, size_gib: int, scale: float, starts_at: datetime) -> list[LabVolume]:
+    """A volume for each recording below a folder, named like it.
+
+    Raises:
+        FleetFileError: there is no recording.
+        LoadError: a recording cannot be used.
+    """
+    found = sorted(folder.rglob("*.csv.gz"))
+    if not found:
+        raise FleetFileError(f"{folder}: no recording (*.csv.gz) below it")
+    return [
+        LabVolume(
+            size_gib=size_gib,
+            load=Changed(read_recording(path), scale),
+            tags={"Name": path.name.removesuffix(".csv.gz")},
+            starts_at=starts_at,
+        )
+        for path in found
     ]
 
 

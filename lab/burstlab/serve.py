@@ -10,7 +10,7 @@ import click
 
 from burstlab.clock import LabClock
 from burstlab.fleet import LabFleet, LabSettings
-from burstlab.fleet_file import mixed_volumes, read_volumes
+from burstlab.fleet_file import mixed_volumes, read_volumes, traced_volumes
 from burstlab.load import NAMED, recordings
 from burstlab.main import HELP
 from burstwatch.core.errors import BurstwatchError
@@ -22,6 +22,7 @@ Examples:
   burstlab serve                                 a dozen mixed volumes, real time
   burstlab serve --volumes 10000 --latency-ms 30
   burstlab serve --fleet fleet.yaml --speed 60   a minute each second
+  burstlab serve --traces DIR --scale 4 --size 33
   curl -s $AWS_ENDPOINT_URL/_lab/                what can be done to it while it runs
 \b
 A fleet file:
@@ -39,6 +40,13 @@ A fleet file:
     type=click.Path(path_type=Path, dir_okay=False),
     help="The volumes of a YAML file instead.",
 )
+@click.option(
+    "--traces",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="A volume for each recording below a folder instead.",
+)
+@click.option("--size", "size_gib", type=click.IntRange(1, 16_384), default=100, help="GiB, with --traces.")
+@click.option("--scale", type=click.FloatRange(0, 1e6), default=1.0, help="Times the load, with --traces.")
 @click.option(
     "--speed", type=float, default=1.0, show_default=True, help="Lab seconds per second; 1 to 1000."
 )
@@ -83,6 +91,9 @@ A fleet file:
 def serve(
     volumes: int | None,
     fleet_file: Path | None,
+    traces: Path | None,
+    size_gib: int,
+    scale: float,
     speed: float,
     start: datetime | None,
     past_hours: float,
@@ -102,8 +113,8 @@ def serve(
     EC2 volumes and their CloudWatch metrics come from the simulation, everything else from moto. Only the
     loopback interface is listened on.
     """
-    if volumes is not None and fleet_file is not None:
-        raise click.UsageError("--volumes and --fleet exclude each other: give one")
+    if sum(given is not None for given in (volumes, fleet_file, traces)) > 1:
+        raise click.UsageError("--volumes, --fleet and --traces exclude each other: give one")
     try:
         clock = LabClock(start.replace(tzinfo=UTC) if start else None, speed=speed)
         settings = LabSettings(
@@ -117,11 +128,12 @@ def serve(
             seed=seed,
         )
         starts_at = clock.now() - timedelta(hours=past_hours)
-        given = (
-            read_volumes(fleet_file, starts_at)
-            if fleet_file
-            else mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
-        )
+        if fleet_file:
+            given = read_volumes(fleet_file, starts_at)
+        elif traces:
+            given = traced_volumes(traces, size_gib=size_gib, scale=scale, starts_at=starts_at)
+        else:
+            given = mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
         fleet = LabFleet(clock, settings)
         fleet.add_all(given)
         _run(fleet, port, latency_ms)

@@ -93,17 +93,23 @@ class Gathering:
         ]
         found = self.cloudwatch.read(queries, start_s=self.now_s - _OPERATIONS_SPAN_S, end_s=self.now_s)
         self._report_all({query.volume_id: failure for query, failure in found.unread.items()})
+        self._report_messages(found.messages)
         pairs = zip(ids, queries[::2], queries[1::2], strict=True)
         return {i: (found.series.get(reads), found.series.get(writes)) for i, reads, writes in pairs}
 
     def _read_balances(self, volume_ids: Iterable[str], span_s: float) -> dict[str, Series | AwsFailure]:
         queries = [MetricQuery(volume_id, "BurstBalance", "Minimum") for volume_id in volume_ids]
         found = self.cloudwatch.read(queries, start_s=self.now_s - span_s, end_s=self.now_s)
+        self._report_messages(found.messages)
         answers: dict[str, Series | AwsFailure] = {q.volume_id: series for q, series in found.series.items()}
         return answers | {q.volume_id: failure for q, failure in found.unread.items()}
 
     def _report(self, subject: str, failure: AwsFailure) -> None:
         self.failures.append(f"{subject}: {failure}")
+
+    def _report_messages(self, messages: Iterable[str]) -> None:
+        """CloudWatch speaks of a call as a whole only when its answer is not whole."""
+        self.failures += [f"cloudwatch:GetMetricData says: {message}" for message in dict.fromkeys(messages)]
 
     def _report_all(self, unread: Mapping[str, AwsFailure]) -> None:
         """One line for each sort of failure, however many it struck."""

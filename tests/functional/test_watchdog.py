@@ -1,5 +1,6 @@
 """The real pass over real HTTP against the lab: what it sees, remembers and sends, in how few calls."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +14,7 @@ from burstlab.modification import Modification, Shape
 from burstlab.volume import LabVolume, MetricFault
 from burstwatch import watchdog
 from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.bootstrap import build_shell
 from burstwatch.core.alerts import AlertKind
@@ -445,3 +447,17 @@ def test_two_watchdogs_on_one_ledger_send_every_alert_once(lab, ledger, recorder
     assert len(ids) == len(set(ids))
     told = {(a.volume_id, a.level) for a in recorder.alerts}
     assert len(told) == len(ids)
+
+
+def test_what_cloudwatch_says_of_a_whole_call_is_reported(lab, shell, monkeypatch):
+    lab.fleet.add(LabVolume(size_gib=100))
+    warm_up(lab)
+    real = CloudWatchReader.read
+
+    def said(self, *given, **named):
+        return replace(real(self, *given, **named), messages=["MaxMetricsExceeded: first 500 only"])
+
+    monkeypatch.setattr(CloudWatchReader, "read", said)
+    report = tick(shell, lab)
+    assert report.has_failed
+    assert set(report.failures) == {"cloudwatch:GetMetricData says: MaxMetricsExceeded: first 500 only"}

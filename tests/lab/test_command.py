@@ -5,12 +5,13 @@ import subprocess
 import sys
 import urllib.request
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from burstlab.fleet_file import FleetFileError, mixed_volumes, read_volumes
-from burstlab.load import NAMED
+from burstlab.fleet_file import FleetFileError, mixed_volumes, read_volumes, traced_volumes
+from burstlab.load import NAMED, TRACES
 from burstlab.main import COMMANDS, main
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -86,6 +87,8 @@ def test_serve_prints_what_to_paste_answers_and_stops_when_told(number):
 
 BAD_ARGUMENTS = [
     (["--volumes", "3", "--fleet", "x.yaml"], 2, "exclude each other"),
+    (["--volumes", "3", "--traces", "."], 2, "exclude each other"),
+    (["--traces", str(Path(__file__).parent)], 1, "no recording (*.csv.gz) below it"),
     (["--fleet", "nowhere.yaml"], 1, "nowhere.yaml: cannot be read"),
     (["--speed", "5000"], 1, "speed is 5000.0: give 1 to 1000"),
     (["--balance-after", "gone"], 2, "'gone' is not one of 'kept', 'refilled', 'reset', 'emptied'"),
@@ -152,3 +155,10 @@ def test_mixed_volumes_are_the_same_by_seed_and_mostly_idle():
     assert mixed != mixed_volumes(120, seed=2, starts_at=START)
     assert sum(volume.load == "docker-loop" for volume in mixed) == 10
     assert sum(volume.load == "idle" for volume in mixed) > 50
+
+
+def test_every_recording_of_a_folder_becomes_a_volume_named_like_it():
+    starts_at = datetime(2026, 11, 20, tzinfo=UTC)
+    volumes = traced_volumes(TRACES, size_gib=33, scale=32, starts_at=starts_at)
+    assert [volume.tags["Name"] for volume in volumes] == ["nab_1ef3de", "nab_c0d644"]
+    assert {(volume.size_gib, volume.load.scale) for volume in volumes} == {(33, 32)}

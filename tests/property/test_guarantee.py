@@ -11,16 +11,21 @@ import pytest
 from hypothesis import assume, given, settings, target
 from hypothesis import strategies as st
 
+from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.cloudwatch import MetricsRead
+from burstwatch.adapters.ec2 import InstanceStates, VolumesRead
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.assess import Evidence, assess
 from burstwatch.core.cadence import sweep_interval_s
 from burstwatch.core.decide import Look, decide
-from burstwatch.core.ledger import Roster, VolumeState
+from burstwatch.core.ledger import Roster, TickKind, VolumeState
 from burstwatch.core.place import Place
 from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+from burstwatch.watchdog import Shell, run_tick
 from conftest import a_volume
 
 START_S = 1_763_640_000  # on every sweep grid drawn below
@@ -152,11 +157,9 @@ class Plan:
     ticks: list[tuple[int, int]]
 
 
-def play(plan: Plan) -> tuple[Bucket, Watchdog, list[int]]:
+def play(plan: Plan, watchdog=None) -> tuple[Bucket, Watchdog, list[int]]:
     """Run a plan until the volume is dry or the ticks end; also the index of every tick that looked."""
-    grid_s = int(plan.policy.cadence.sweep_tick.total_seconds())
-    fingerprints = frozenset({fingerprint(plan.volume, plan.policy.cadence)})
-    watchdog = Watchdog(plan.volume, plan.policy, Roster(tick_s=START_S - grid_s, fingerprints=fingerprints))
+    watchdog = watchdog or Watchdog(plan.volume, plan.policy, first_roster(plan))
     bucket = Bucket(baseline_iops(plan.volume.size_gib), plan.start_credits, plan.lags_s)
     demand = iter(plan.demand)
     left_s, iops = next(demand)
@@ -175,6 +178,58 @@ def play(plan: Plan) -> tuple[Bucket, Watchdog, list[int]]:
             watchdog.tick(tick_s, run_at_s, bucket)
             looks += [index] * (watchdog.looks - looked)
     return bucket, watchdog, looks
+
+
+def first_roster(plan: Plan) -> Roster:
+    """The volume is known, so that it is not looked at for being new."""
+    grid_s = int(plan.policy.cadence.sweep_tick.total_seconds())
+    known = frozenset({fingerprint(plan.volume, plan.policy.cadence)})
+    return Roster(tick_s=START_S - grid_s, fingerprints=known)
+
+
+class WholeWatchdog:
+    """The product's own ``run_tick`` with its ledger; only AWS is played, and answers from the bucket."""
+
+    def __init__(self, plan: Plan, ledger: SqliteLedger) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        self._bucket: Bucket | None = None
+        self._now_s = 0
+        self.in_focus_since_s = None
+        self.looks = 0
+        roster = first_roster(plan)
+        ledger.complete_tick(TickKind.SWEEP, roster.tick_s, roster=roster.fingerprints)
+        self._shell = Shell(
+            ec2=self, cloudwatch=self, ledger=ledger, calls=CallCounter(), policy=plan.policy,
+            place=Place(region="us-east-1"),
+        )  # fmt: skip
+
+    def tick(self, tick_s, now_s, bucket):
+        self._bucket, self._now_s = bucket, now_s
+        report = run_tick(self._shell, tick_s=tick_s, now_s=now_s)
+        self.looks += bool(report and report.decisions)
+        state = self._ledger.states().get(self._plan.volume.volume_id)
+        if state is None or state.next_look_at_s is None:
+            self.in_focus_since_s = None
+        elif self.in_focus_since_s is None:
+            self.in_focus_since_s = now_s
+
+    def volumes(self, filters, *, report):
+        return iter([self._plan.volume])
+
+    def volumes_by_id(self, volume_ids):
+        return VolumesRead(volumes=[self._plan.volume] if volume_ids else [])
+
+    def modifications_in_progress(self, *, report):
+        return iter(())
+
+    def instance_states(self, instance_ids):
+        return InstanceStates(states=dict.fromkeys(instance_ids, "running"))
+
+    def read(self, queries, start_s, end_s):
+        shown = self._bucket.visible_at(self._now_s)
+        recent = Series.of((s.start_s, s.value) for s in shown if start_s <= s.start_s < end_s)
+        return MetricsRead(series={q: recent if q.metric == "BurstBalance" else Series() for q in queries})
 
 
 @st.composite
@@ -247,6 +302,23 @@ def test_no_volume_runs_dry_from_the_sweep_without_act_lead_in_focus(plan):
     lead_s = bucket.dry_at_s - watchdog.in_focus_since_s
     target(-lead_s / act_lead_s)
     assert lead_s >= act_lead_s
+
+
+@settings(max_examples=20, deadline=None)
+@given(adversaries())
+def test_the_law_holds_for_the_whole_watchdog_with_its_ledger(plan):
+    with SqliteLedger.in_memory() as ledger:
+        bucket, watchdog, _ = play(plan, WholeWatchdog(plan, ledger))
+    assert bucket.dry_at_s is not None
+    assert watchdog.in_focus_since_s is not None, "dry while still in the sweep"
+    assert bucket.dry_at_s - watchdog.in_focus_since_s >= plan.policy.cadence.act_lead.total_seconds()
+
+
+@given(accepted_policies(), st.integers(1, 999))
+def test_the_look_rule_holds_for_every_size_and_every_accepted_policy(policy, size_gib):
+    cadence, baseline = policy.cadence, baseline_iops(size_gib)
+    lasts_s = cadence.watch_below_pct * CREDITS_PER_PCT / (BURST_IOPS - baseline)
+    assert sweep_interval_s(baseline, cadence) + cadence.reserve.total_seconds() <= lasts_s
 
 
 @pytest.mark.parametrize("strike_s", range(-360, 61, 20))
