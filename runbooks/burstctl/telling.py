@@ -7,7 +7,7 @@ from typing import Final
 
 from burstctl.output import complain, say
 from burstctl.table import shown_name
-from burstwatch.core.cost import usd_per_month_now
+from burstwatch.core.cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.decide import Decision
 from burstwatch.core.levels import Level
 from burstwatch.core.report import Report
@@ -66,10 +66,11 @@ def _totals(report: Report) -> str:
 def _effort(report: Report) -> str:
     age_s = report.newest_datapoint_age_s
     newest = "no datapoint" if age_s is None else f"newest datapoint {format_duration(age_s)} old"
-    calls = sum(report.api_calls.values())
+    calls, metrics = sum(report.api_calls.values()), report.metrics_requested
     idle, now = report.usd_per_month_idle, usd_per_month_now(report.decisions)
     return (
-        f"{newest}; {calls:,} call{'' if calls == 1 else 's'} to AWS;"
+        f"{newest}; {calls:,} call{'' if calls == 1 else 's'} to AWS, {metrics:,} metrics read"
+        f" for ${metrics * USD_PER_METRIC:.5f};"
         f" watching costs ${idle:,.2f} a month while all are calm, ${now:,.2f} as they are now"
     )
 

@@ -55,9 +55,11 @@ def test_words_go_to_stderr_policy_ledger_totals_calls_dollars_and_the_age_of_th
     assert policy == "policy: built-in defaults (no --policy, BURSTWATCH_POLICY or ./policy.yaml)"
     assert ledger == f"ledger: sqlite:{desk.ledger_path} (none yet)"
     assert totals == "2 volumes in us-east-1 at 2026-11-20T18:00:00Z: 1 critical, 1 ok"
+    # two balances and the operations of the critical one; $0.01 a thousand
     # every 15 min: 2,880 looks in 30 days, $0.0288 each; critical: every minute, three metrics, $1.296
     assert effort == (
-        "newest datapoint 60 s old; 4 calls to AWS; watching costs $0.06 a month while all are calm,"
+        "newest datapoint 60 s old; 4 calls to AWS, 4 metrics read for $0.00004;"
+        " watching costs $0.06 a month while all are calm,"
         " $1.32 as they are now"
     )
 
