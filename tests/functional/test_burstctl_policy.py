@@ -4,6 +4,7 @@ import pytest
 import yaml
 from operators_desk import OperatorsDesk
 
+from burstwatch.adapters.policy_file import parse_policy
 from burstwatch.core.policy import Policy
 
 BAD = """\
@@ -80,6 +81,59 @@ def test_what_is_shown_is_a_policy_with_every_default_that_reads_back_as_itself(
     assert shown["levels"]["critical_within"] == "15m"
     (desk.directory / "again.yaml").write_text(ran.out)
     assert desk.run("policy", "show", "--policy", "again.yaml").out == ran.out
+
+
+WINDOWS = """\
+version: 1
+flip:
+  change_hours: mon-fri 08:00-18:00 Europe/Berlin
+flip_back:
+  return: never
+windows:
+  release:
+    from: 2026-11-20T18:00
+    to: 2026-11-21T06:00
+    zone: Europe/Berlin
+  nightly:
+    cron: 0 22 * * *
+    zone: UTC
+    duration: 8h
+    where: "tag:Role=etcd, tag:Env"
+    size_gib: 100-500
+  on:
+"""
+
+
+def test_windows_and_change_hours_are_shown_as_they_read_back(desk):
+    (desk.directory / "policy.yaml").write_text(WINDOWS)
+
+    ran = desk.run("policy", "show")
+
+    shown = yaml.load(ran.out, Loader=yaml.BaseLoader)
+    written = yaml.load(WINDOWS, Loader=yaml.BaseLoader)
+    assert shown["windows"] == written["windows"] | {"on": {}}
+    assert shown["flip"]["change_hours"] == written["flip"]["change_hours"]
+    assert shown["flip_back"]["return"] == "never"
+    (desk.directory / "again.yaml").write_text(ran.out)
+    assert parse_policy(ran.out.encode(), source="shown") == parse_policy(WINDOWS.encode(), source="written")
+    assert desk.run("policy", "show", "--policy", "again.yaml").out == ran.out
+
+
+def test_the_faults_of_windows_have_their_lines_too(desk):
+    faulty = WINDOWS.replace("0 22 * * *", "0 25 * * *").replace("return: never", "return: no")
+    (desk.directory / "bad.yaml").write_text(faulty + "    where: [ci]\n    colour: red\n")
+
+    ran = desk.run("policy", "check", "bad.yaml")
+
+    assert ran.code == 2
+    lines = faulty.splitlines()
+    where = len(lines) + 1
+    assert {tuple(line.split(": ")[:2]) for line in ran.out.splitlines()} == {
+        (f"bad.yaml:{lines.index('  return: no') + 1}", "flip_back.return"),
+        (f"bad.yaml:{lines.index('    cron: 0 25 * * *') + 1}", "windows.nightly.cron"),
+        (f"bad.yaml:{where}", "windows.on.where"),
+        (f"bad.yaml:{where + 1}", "windows.on.colour"),
+    }
 
 
 def test_the_option_comes_before_the_environment_and_that_before_the_file_here(desk):

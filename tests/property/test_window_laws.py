@@ -7,7 +7,7 @@ time or a later one. It counts in minutes from the begin of a few weeks around a
 from bisect import bisect_left
 from calendar import monthrange
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from itertools import islice, pairwise, product
 from math import inf
@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from burstwatch.core.change_hours import ChangeHours, parse_change_hours
 from burstwatch.core.windows import (
     KEPT_AT_MOST,
     Phase,
@@ -25,6 +26,7 @@ from burstwatch.core.windows import (
     occurrence_at,
     occurrences,
     parse_windows,
+    stop_until,
     to_mapping,
     window_state,
 )
@@ -252,6 +254,42 @@ def test_a_union_is_kept_until_the_first_pause_that_is_long_enough(plan, pause, 
         assert until == plan.begin + end * MINUTE
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    plans(),
+    st.sampled_from(NAMES),
+    st.floats(0, WEEKS_MIN - 1) | st.integers(0, WEEKS_MIN - 1),
+    st.integers(0, DAY_MIN),
+)
+def test_stopping_skips_what_runs_or_is_led_to_and_nothing_after_it(plan, name, now, lead):
+    now_at = plan.begin + now * MINUTE
+
+    def state(at, **stopped):
+        return window_state(
+            plan.windows,
+            {name},
+            at,
+            lead=lead * MINUTE,
+            expected=MINUTE,
+            margin=0 * MINUTE,
+            by_hand=plan.by_hand,
+            stopped=stopped,
+        )
+
+    stopped_at = stop_until(plan.windows, name, now_at, lead=lead * MINUTE, by_hand=plan.by_hand)
+    before = state(now_at)
+    assert (stopped_at is not None) is before.wants_flip
+    if stopped_at is None:
+        return
+    after = state(now_at, **{name: stopped_at})
+    kept = before if before.running else state(before.upcoming[0].span.start_at)
+    assert (after.running, after.ended, after.upcoming) == ((), None, kept.upcoming)
+    again = stop_until(
+        plan.windows, name, now_at, lead=lead * MINUTE, by_hand=plan.by_hand, stopped={name: stopped_at}
+    )
+    assert (again is not None) is (after.phase is Phase.LEADING)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLACES), st.data())
 def test_the_occurrences_of_one_window_are_the_starts_that_the_clocks_reach(place, data):
@@ -323,3 +361,45 @@ def test_only_a_text_that_fits_no_day_is_said_never_to_start(fields):
         for day in range(1, monthrange(year, month)[1] + 1)
     ]
     assert (window is None) is not any(map(fields.fits_day, leap_cycle))
+
+
+@st.composite
+def change_hours(draw, zone: str) -> ChangeHours:
+    start, end = draw(st.lists(st.integers(0, DAY_MIN - 1), min_size=2, max_size=2, unique=True))
+    days = draw(st.frozensets(st.integers(1, 7), min_size=1))
+    times = [time(minute // 60, minute % 60) for minute in (start, end)]
+    return ChangeHours(days=days, start=times[0], end=times[1], zone=ZoneInfo(zone))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(PLACES), st.data())
+def test_change_hours_open_and_close_as_the_clocks_say_minute_by_minute(place, data):
+    zone, begin = place
+    hours = data.draw(change_hours(zone))
+    reached = reached_min(zone, begin)
+    overnight = timedelta(days=hours.end < hours.start)
+    inside = sorted(
+        minute
+        for day, times in reached.items()
+        if day.isoweekday() in hours.days and day + overnight in reached
+        for minute in range(
+            times.get((hours.start.hour, hours.start.minute), WEEKS_MIN),
+            reached[day + overnight].get((hours.end.hour, hours.end.minute), WEEKS_MIN),
+        )
+    )
+    edges = [minute for one, other in pairwise(inside) if other > one + 1 for minute in (one + 1, other)]
+    near = [edge + by for edge in edges for by in (-1, 0)]
+    drawn = data.draw(st.lists(st.integers(0, WEEKS_MIN - 1), max_size=10))
+    for now in {minute for minute in near + drawn if 0 <= minute < WEEKS_MIN}:
+        now_at = begin + now * MINUTE
+        later = bisect_left(inside, now)
+        opens_min = inside[later] if later < len(inside) else inf
+        assert hours.allows(now_at) is (opens_min == now), now
+        if opens_min < WEEKS_MIN:
+            assert hours.opens_at(now_at) == begin + opens_min * MINUTE, now
+
+
+@given(st.sampled_from(PLACES), st.data())
+def test_change_hours_read_back_as_they_are_shown(place, data):
+    hours = data.draw(change_hours(place[0]))
+    assert parse_change_hours(str(hours)) == hours

@@ -4,19 +4,26 @@ from itertools import chain
 
 import pytest
 
+from burstwatch.core.change_hours import parse_change_hours
 from burstwatch.core.policy import (
+    ActAt,
     AlertPolicy,
     CadencePolicy,
+    FlipBackPolicy,
+    FlipPolicy,
     LevelPolicy,
     Mode,
     ModePolicy,
     Policy,
     PolicyError,
-    PolicyFault,
+    QuotaRule,
     TelemetryPolicy,
-    format_span,
-    parse_span,
 )
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.sections import PolicyFault
+from burstwatch.core.spans import format_span, parse_span
+from burstwatch.core.target import ReturnMode
+from burstwatch.core.windows import LeadPolicy, parse_windows
 
 VERSION = {"version": "1"}
 SECTIONS = {
@@ -25,8 +32,15 @@ SECTIONS = {
     "telemetry": TelemetryPolicy,
     "levels": LevelPolicy,
     "alerts": AlertPolicy,
+    "flip": FlipPolicy,
+    "flip_back": FlipBackPolicy,
+    "lead": LeadPolicy,
 }
-SECTION_OF = {setting.name: name for name, section in SECTIONS.items() for setting in fields(section)}
+SECTION_OF = {
+    setting.metadata.get("key") or setting.name: name
+    for name, section in SECTIONS.items()
+    for setting in fields(section)
+}
 
 
 def minutes(number: int) -> timedelta:
@@ -90,7 +104,7 @@ def test_a_span_is_written_in_its_largest_whole_unit(seconds, text):
     assert parse_span(text) == timedelta(seconds=seconds)
 
 
-# every setting
+# every setting, as the document calls it
 
 SETTINGS = [
     ("mode", "default", "observe", Mode.OBSERVE),
@@ -116,25 +130,51 @@ SETTINGS = [
     ("alerts", "remind_every", "6h", minutes(360)),
     ("alerts", "digest_above", "25", 25),
     ("alerts", "runbooks_url", "https://wiki.example.com/runbooks", "https://wiki.example.com/runbooks"),
+    ("flip", "target", "io2", VolumeType.IO2),
+    ("flip", "headroom_pct", "12.5", 12.5),
+    ("flip", "act_at", "warning", ActAt.WARNING),
+    ("flip", "cooldown", "2h", minutes(120)),
+    ("flip", "quota_rule", "six_hours", QuotaRule.SIX_HOURS),
+    ("flip", "fleet_cap", "7", 7),
+    ("flip", "spend_cap_usd_per_month", "250.75", 250.75),
+    (
+        "flip",
+        "change_hours",
+        "mon-fri 08:00-18:00 Europe/Berlin",
+        parse_change_hours("mon-fri 08:00-18:00 Europe/Berlin"),
+    ),
+    ("flip", "io1_iops_limit", "999999999", 999_999_999),
+    ("flip", "io2_iops_limit", "60000", 60_000),
+    ("flip_back", "return", "never", ReturnMode.NEVER),
+    ("flip_back", "calm_for", "45m", minutes(45)),
+    ("flip_back", "calm_below_pct", "80", 80.0),
+    ("flip_back", "dwell", "3h", minutes(180)),
+    ("lead", "least", "20m", minutes(20)),
+    ("lead", "per_tib", "3h", minutes(180)),
+    ("lead", "reserve", "5m", minutes(5)),
+    ("lead", "at_most", "12h", minutes(720)),
 ]
+ATTRIBUTES = {"return": "returns", "spend_cap_usd_per_month": "spend_cap_usd"}
+"""What an attribute is called where that is not its name in the document."""
 
 
 @pytest.mark.parametrize(("section", "setting", "text", "value"), SETTINGS)
 def test_every_setting_is_read_and_written(section, setting, text, value):
     policy = read(section, **{setting: text})
-    assert getattr(getattr(policy, section), setting) == value
+    attribute = ATTRIBUTES.get(setting, setting)
+    assert getattr(getattr(policy, section), attribute) == value
     assert policy.to_mapping()[section][setting] == text
     assert Policy.from_mapping(policy.to_mapping()) == policy
     # Everything else is as it was.
     default = getattr(Policy(), section)
-    assert replace(getattr(policy, section), **{setting: getattr(default, setting)}) == default
+    assert replace(getattr(policy, section), **{attribute: getattr(default, attribute)}) == default
 
 
 def test_every_setting_is_in_the_table_above():
-    assert [(section, setting) for section, setting, _, _ in SETTINGS] == [
+    assert [(section, ATTRIBUTES.get(setting, setting)) for section, setting, _, _ in SETTINGS] == [
         (name, setting.name) for name, section in SECTIONS.items() for setting in fields(section)
     ]
-    assert set(SECTIONS) == {section.name for section in fields(Policy)}
+    assert {*SECTIONS, "windows"} == {section.name for section in fields(Policy)}
 
 
 def test_every_setting_says_what_it_is_for():
@@ -147,7 +187,8 @@ def test_every_setting_says_what_it_is_for():
         VERSION,
         VERSION | {"cadence": {}},
         # A section without settings is empty text in YAML.
-        VERSION | {"cadence": "", "levels": None},
+        VERSION | {"cadence": "", "levels": None, "flip": "", "windows": ""},
+        VERSION | {"windows": {}},
     ],
 )
 def test_what_is_left_out_has_its_default(document):
@@ -186,6 +227,21 @@ def test_the_defaults_are_what_is_documented():
             "refilling_for": "10m",
         },
         "alerts": {"remind_every": "2h", "digest_above": "10", "runbooks_url": "runbooks"},
+        "flip": {
+            "target": "gp3",
+            "headroom_pct": "25",
+            "act_at": "critical",
+            "cooldown": "30m",
+            "quota_rule": "four_per_day",
+            "fleet_cap": "50",
+            "spend_cap_usd_per_month": "1000",
+            "change_hours": "always",
+            "io1_iops_limit": "300000",
+            "io2_iops_limit": "100000",
+        },
+        "flip_back": {"return": "auto", "calm_for": "30m", "calm_below_pct": "50", "dwell": "1h"},
+        "lead": {"least": "15m", "per_tib": "6h", "reserve": "15m", "at_most": "1d"},
+        "windows": {},
     }
 
 
@@ -251,6 +307,26 @@ def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_stands(value):
         ("digest_above", "0", "'0' is not a count; write a whole number from 1 to 999999"),
         ("digest_above", "2.5", "'2.5' is not a count; write a whole number from 1 to 999999"),
         ("digest_above", "1000000", "'1000000' is not a count; write a whole number from 1 to 999999"),
+        ("target", "gp2", "'gp2' is not a target; write gp3, io1 or io2"),
+        ("act_at", "watch", "'watch' is not a level to act at; write critical or warning"),
+        ("quota_rule", "none", "'none' is not a quota rule; write four_per_day or six_hours"),
+        ("return", "yes", "'yes' is not a way to return; write auto, always or never"),
+        (
+            "spend_cap_usd_per_month",
+            "$100",
+            "'$100' is not an amount of dollars; write a number from 0 to 9999999, without a sign",
+        ),
+        (
+            "change_hours",
+            "08:00-18:00",
+            "'08:00-18:00' are no change hours; write always, or days, hours and time zone such as"
+            " mon-fri 08:00-18:00 Europe/Berlin",
+        ),
+        (
+            "io1_iops_limit",
+            "1000000000",
+            "'1000000000' is not a count; write a whole number from 1 to 999999999",
+        ),
         (
             "runbooks_url",
             "a b",
@@ -293,15 +369,17 @@ def test_a_document_says_its_version(document, message):
 
 
 @pytest.mark.parametrize("given", ["5m", [], ["metric_lag"], 7, True])
-def test_a_section_is_a_mapping(given):
-    faults = faults_of(VERSION | {"cadence": given})
-    assert faults == {"cadence": f"{given!r} is no section; indent its settings below it"}
+@pytest.mark.parametrize("section", ["cadence", "windows"])
+def test_a_section_is_a_mapping(section, given):
+    faults = faults_of(VERSION | {section: given})
+    assert faults == {section: f"{given!r} is no section; indent its settings below it"}
 
 
 def test_unknown_keys_are_faults_that_name_the_known_ones():
     faults = faults_of(VERSION | {"cadance": {}, "alerts": {"remind": "2h", "digest_above": "9"}})
     assert faults == {
-        "cadance": "unknown key; known here: alerts, cadence, levels, mode, telemetry, version",
+        "cadance": "unknown key; known here: alerts, cadence, flip, flip_back, lead, levels, mode, telemetry,"
+        " version, windows",
         "alerts.remind": "unknown key; known here: digest_above, remind_every, runbooks_url",
     }
 
@@ -315,6 +393,10 @@ def test_every_fault_is_reported_at_once():
             "cadence": {"metric_lag": "5", "sweep_tick": "7m", "lag": "1m"},
             "levels": {"warning_within": "10m", "exhausted_pct": "-1"},
             "alerts": ["remind_every"],
+            "flip": {"cooldown": "2d", "spend_cap_usd": "1"},
+            "flip_back": {"returns": "auto"},
+            "lead": {"reserve": "1d"},
+            "windows": {"deploy": {"cron": "0 25 * * *", "zone": "UTC", "duration": "1h"}, "night": "22:00"},
         }
     )
     assert set(faults) == {
@@ -328,6 +410,12 @@ def test_every_fault_is_reported_at_once():
         "levels.warning_within",
         "levels.exhausted_pct",
         "alerts",
+        "flip.cooldown",
+        "flip.spend_cap_usd",
+        "flip_back.returns",
+        "lead.at_most",
+        "windows.deploy.cron",
+        "windows.night",
     }
 
 
@@ -374,6 +462,18 @@ def test_the_error_says_it_all_in_one_line():
         ({"refilling_for": "31m"}, "levels.refilling_for",
          "31m must be from 3m to 30m, as far as a sweep's samples reach"),
         ({"remind_every": "4m"}, "alerts.remind_every", "4m is too often; at least 5m"),
+        ({"cooldown": "25h"}, "flip.cooldown", "25h must be from 0d to 1d"),
+        ({"io1_iops_limit": "99", "target": "io1"}, "flip.io1_iops_limit",
+         "99 is below the 100 that any io1 takes, so nothing could be flipped"),
+        ({"io2_iops_limit": "1", "target": "io2"}, "flip.io2_iops_limit",
+         "1 is below the 100 that any io2 takes, so nothing could be flipped"),
+        ({"calm_for": "4m"}, "flip_back.calm_for", "4m must be from 5m to 1d"),
+        ({"calm_for": "25h"}, "flip_back.calm_for", "25h must be from 5m to 1d"),
+        ({"calm_below_pct": "0"}, "flip_back.calm_below_pct",
+         "0 must be above 0: no demand is below nothing, so no volume would return"),
+        ({"dwell": "29d"}, "flip_back.dwell", "29d must be from 0d to 28d"),
+        ({"at_most": "30m"}, "lead.at_most",
+         "30m must be above reserve 15m + least 15m = 30m, and at most 7d"),
     ],
 )  # fmt: skip
 def test_settings_that_contradict_each_other_are_refused(settings, path, message):
@@ -399,6 +499,19 @@ def test_settings_that_contradict_each_other_are_refused(settings, path, message
         {"refilling_for": "30m"},
         {"remind_every": "5m"},
         {"digest_above": "1"},
+        {"cooldown": "0d"},
+        {"cooldown": "1d"},
+        {"headroom_pct": "0"},
+        {"spend_cap_usd_per_month": "0"},
+        {"spend_cap_usd_per_month": "9999999"},
+        {"io1_iops_limit": "99"},
+        {"calm_for": "5m"},
+        {"calm_for": "1d"},
+        {"calm_below_pct": "0.0001"},
+        {"dwell": "0d"},
+        {"dwell": "28d"},
+        {"at_most": "31m"},
+        {"at_most": "7d"},
     ],
 )
 def test_a_setting_may_go_to_its_limit(settings):
@@ -454,3 +567,27 @@ def test_a_policy_that_just_keeps_the_look_rule_is_accepted():
 def test_an_invalid_policy_cannot_be_built_by_hand_either():
     with pytest.raises(PolicyError, match=r"cadence\.calm_from_pct: 90 must be above watch_below_pct 95"):
         Policy(cadence=CadencePolicy(calm_from_pct=90.0))
+
+
+# windows
+
+WINDOWS = {
+    "release": {"from": "2026-11-20T18:00", "to": "2026-11-21T06:00", "zone": "Europe/Berlin"},
+    "nightly": {"cron": "0 22 * * *", "zone": "UTC", "duration": "8h", "where": "tag:Role=etcd"},
+    "migration": {},
+}
+
+
+def test_windows_come_back_from_the_document_in_their_order():
+    policy = Policy.from_mapping(VERSION | {"windows": WINDOWS})
+    assert policy.windows == parse_windows(WINDOWS)[0]
+    assert [window.name for window in policy.windows] == ["release", "nightly", "migration"]
+    assert policy.to_mapping()["windows"] == WINDOWS
+    assert Policy.from_mapping(policy.to_mapping()) == policy
+
+
+def test_a_fault_in_a_window_spoils_the_whole_policy():
+    document = VERSION | {"windows": WINDOWS | {"backup": {"cron": "0 22 * * *", "zone": "UTC"}}}
+    assert faults_of(document) == {
+        "windows.backup.duration": "is missing; a window has cron, zone and duration, or from and to"
+    }

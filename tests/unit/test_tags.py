@@ -135,6 +135,34 @@ def test_every_fault_of_a_volume_is_reported_at_once():
     assert len(read_tags(tags, DEFAULT).faults) == 4
 
 
+# windows that a tag calls
+
+
+@pytest.mark.parametrize("text", [None, "", "release", "release,backup", " release  backup "])
+def test_a_tag_may_call_windows_that_are_known(text):
+    tags = {} if text is None else {"burstwatch:window": text}
+    assert read_tags(tags, DEFAULT, known_windows={"release", "backup"}).faults == ()
+
+
+def test_a_window_that_nobody_knows_is_reported_beside_the_known_ones():
+    tags = {"burstwatch:window": "relaese, backup,nightly"}
+    assert read_tags(tags, DEFAULT, known_windows=["release", "backup"]).faults == (
+        "burstwatch:window calls 'nightly, relaese', which nobody has defined; known: backup, release",
+    )
+    assert read_tags(tags, DEFAULT, known_windows=()).faults == (
+        "burstwatch:window calls 'backup, nightly, relaese', which nobody has defined; the policy has none",
+    )
+
+
+def test_five_windows_are_named_and_the_rest_counted():
+    [fault] = read_tags({"burstwatch:window": "x"}, DEFAULT, known_windows="gfedcba").faults
+    assert fault.endswith("; known: a, b, c, d, e and 2 more")
+
+
+def test_without_the_known_windows_at_hand_no_window_is_a_fault():
+    assert read_tags({"burstwatch:window": "unheard-of"}, DEFAULT).faults == ()
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -148,9 +176,9 @@ def test_every_fault_of_a_volume_is_reported_at_once():
         "🔥" * 200,
     ],
 )
-@pytest.mark.parametrize("key", ["burstwatch:mode", "burstwatch:critical"])
+@pytest.mark.parametrize("key", ["burstwatch:mode", "burstwatch:critical", "burstwatch:window"])
 def test_hostile_text_is_shown_short_and_on_one_line(key, text):
-    [fault] = read_tags({key: text}, DEFAULT).faults
+    [fault] = read_tags({key: text}, DEFAULT, known_windows=()).faults
     assert fault.isprintable()
     assert len(fault) < 160
 

@@ -20,6 +20,7 @@ from burstwatch.core.windows import (
     occurrence_at,
     occurrences,
     parse_windows,
+    stop_until,
     to_mapping,
     window_state,
     windows_of,
@@ -49,94 +50,12 @@ def recurring(cron: str, *, zone: str = "UTC", duration: str = "1h", name: str =
     return a_window(name, cron=cron, zone=zone, duration=duration)
 
 
-def starts(cron: str, since: str, count: int) -> list[str]:
-    spans = islice(occurrences(recurring(cron, duration="1m"), utc(since)), count)
-    return [span.start_at.strftime("%a %Y-%m-%d %H:%M") for span in spans]
-
-
 def faults_of(**settings: str) -> dict[str, str]:
     """The faults of one window ``w``, by what follows ``windows.w`` in their paths."""
     windows, faults = parse_windows({"w": {key.rstrip("_"): text for key, text in settings.items()}})
     assert bool(windows) is not bool(faults)
     assert len(faults) == len({fault.path for fault in faults}), "one fault a path"
     return {fault.path.removeprefix("windows.w").removeprefix("."): fault.message for fault in faults}
-
-
-# cron
-
-
-@pytest.mark.parametrize(
-    ("cron", "found"),
-    [
-        ("30 22 * * *", ["Fri 2026-05-01 22:30", "Sat 2026-05-02 22:30"]),
-        ("0 6,18 * * *", ["Fri 2026-05-01 06:00", "Fri 2026-05-01 18:00"]),
-        ("*/30 8-9 * * *", ["Fri 2026-05-01 08:00", "Fri 2026-05-01 08:30", "Fri 2026-05-01 09:00"]),
-        ("10-50/20 0 * * *", ["Fri 2026-05-01 00:10", "Fri 2026-05-01 00:30", "Fri 2026-05-01 00:50"]),
-        ("0 0 * * mon", ["Mon 2026-05-04 00:00", "Mon 2026-05-11 00:00"]),
-        ("0 0 * * FRI-Sun", ["Fri 2026-05-01 00:00", "Sat 2026-05-02 00:00", "Sun 2026-05-03 00:00"]),
-        ("0 0 * * 6-7", ["Sat 2026-05-02 00:00", "Sun 2026-05-03 00:00", "Sat 2026-05-09 00:00"]),
-        ("0 0 * * 0", ["Sun 2026-05-03 00:00", "Sun 2026-05-10 00:00"]),
-        ("0 0 * * sun-mon", ["Sun 2026-05-03 00:00", "Mon 2026-05-04 00:00", "Sun 2026-05-10 00:00"]),
-        ("0 0 1 jan,Jul *", ["Wed 2026-07-01 00:00", "Fri 2027-01-01 00:00"]),
-        # both days given: either will do; the 13th of May 2026 is a Wednesday, its Fridays the 1st and 8th
-        ("0 0 13 * fri", ["Fri 2026-05-01 00:00", "Fri 2026-05-08 00:00", "Wed 2026-05-13 00:00"]),
-        # one of them begins with *: both must fit
-        ("0 0 */2 * fri", ["Fri 2026-05-01 00:00", "Fri 2026-05-15 00:00", "Fri 2026-05-29 00:00"]),
-        ("0 0 31 * *", ["Sun 2026-05-31 00:00", "Fri 2026-07-31 00:00", "Mon 2026-08-31 00:00"]),
-        ("0 0 29 2 *", ["Tue 2028-02-29 00:00", "Sun 2032-02-29 00:00", "Fri 2036-02-29 00:00"]),
-    ],
-)
-def test_a_cron_text_starts_as_cron_5_says(cron, found):
-    assert starts(cron, "2026-05-01T00:00", len(found)) == found
-
-
-def test_29_february_is_found_across_2100_which_is_no_leap_year():
-    assert starts("0 0 29 2 *", "2096-03-01T00:00", 1) == ["Fri 2104-02-29 00:00"]
-
-
-def test_29_february_on_a_sunday_is_found_40_years_ahead():
-    # a 29 February is five weekdays later every four years, but in 2104 as 2100 was skipped: 2088 Sun,
-    # 2092 Fri, 2096 Wed, 2104 Fri, 2108 Wed, 2112 Mon, 2116 Sat, 2120 Thu, 2124 Tue, 2128 Sun
-    assert starts("0 0 29 2 */7", "2088-03-01T00:00", 1) == ["Sun 2128-02-29 00:00"]
-
-
-@pytest.mark.parametrize(
-    ("cron", "says"),
-    [
-        ("", "'' has 0 fields, not 5"),
-        ("0 22 * *", "has 4 fields, not 5"),
-        ("0 22 * * * *", "has 6 fields, not 5"),
-        ("@daily", "has 1 fields, not 5"),
-        ("60 0 * * *", "'60' is no minute; write *, numbers from 0 to 59, ranges such as 0-59, commas"),
-        ("0 24 * * *", "'24' is no hour"),
-        ("0 0 0 * *", "'0' is no day of month"),
-        ("0 0 32 * *", "'32' is no day of month"),
-        ("0 0 * 13 *", "'13' is no month; write *, numbers from 1 to 12 or dec"),
-        ("0 0 * 0 *", "'0' is no month"),
-        ("0 0 * january *", "'january' is no month"),
-        ("0 0 * * 8", "'8' is no day of week"),
-        ("0 0 * * jan", "'jan' is no day of week"),
-        ("0 0 L * *", "'L' is no day of month"),
-        ("0 0 ? * *", "'?' is no day of month"),
-        ("0 0 * * fri#2", "'fri#2' is no day of week"),
-        ("0 0 * * fri-mon", "'fri-mon' is no day of week"),
-        ("30-10 0 * * *", "'30-10' is no minute"),
-        ("5/10 0 * * *", "'5/10' is no minute"),
-        ("*/0 0 * * *", "is no minute"),
-        ("-5 0 * * *", "is no minute"),
-        ("1,,2 0 * * *", "'' is no minute"),
-        ("\u0663 0 * * *", "is no minute"),
-        ("0 0 31 2 *", "'0 0 31 2 *' never starts: no month in it has a day 31"),
-        ("0 0 30-31 feb *", "never starts: no month in it has a day 30"),
-        ("0 0 31 4,6,9,11 */2", "never starts: no month in it has a day 31"),
-    ],
-)
-def test_any_other_cron_text_is_a_fault(cron, says):
-    assert says in faults_of(cron=cron, zone="UTC", duration="1m")["cron"]
-
-
-def test_a_day_that_no_month_has_is_fine_where_a_weekday_will_do():
-    assert starts("0 0 31 2 fri", "2026-05-01T00:00", 1) == ["Fri 2027-02-05 00:00"]
 
 
 # daylight saving, worked by hand
@@ -461,6 +380,14 @@ def test_a_volume_belongs_to_the_windows_of_its_tag_and_of_their_selectors():
     windows = (a_window("etcd", where="tag:Role=etcd"), a_window("big", size_gib="500-1000"))
     volume = a_volume(100, tags={"Role": "etcd", "burstwatch:window": "unheard-of"})
     assert windows_of(windows, volume) == {"etcd", "unheard-of"}
+    assert windows_of((), volume) == {"unheard-of"}
+
+
+def test_without_windows_and_tags_a_volume_belongs_to_none_and_nothing_is_built():
+    volumes = [a_volume(100, volume_id="one"), a_volume(100, volume_id="other", tags={"Role": "ci"})]
+    one, other = (windows_of((), volume) for volume in volumes)
+    assert one == frozenset()
+    assert one is other
 
 
 # lead
@@ -489,10 +416,24 @@ def test_the_lead_follows_the_policy():
     assert flip_lead(16384, policy) == 4 * HOUR
 
 
-@pytest.mark.parametrize("changes", [{"least": -MINUTE}, {"per_tib": -MINUTE}, {"reserve": 24 * HOUR}])
-def test_a_lead_without_sense_cannot_exist(changes):
-    with pytest.raises(ValueError, match="a lead needs spans"):
-        LeadPolicy(**changes)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        # 15 min + 15 min = 30 min
+        ({"at_most": 30 * MINUTE}, "30m must be above reserve 15m + least 15m = 30m, and at most 7d"),
+        ({"reserve": 24 * HOUR}, "1d must be above reserve 1d + least 15m = 1455m, and at most 7d"),
+        ({"at_most": 7 * 24 * HOUR + MINUTE}, "10081m must be above reserve 15m + least 15m = 30m"),
+    ],
+)
+def test_a_lead_that_its_own_limit_leaves_no_room_is_a_fault(changes, message):
+    [fault] = LeadPolicy(**changes).faults()
+    assert fault.path == "lead.at_most"
+    assert fault.message.startswith(message)
+
+
+@pytest.mark.parametrize("at_most", [31 * MINUTE, 7 * 24 * HOUR])
+def test_a_lead_may_go_to_its_limit(at_most):
+    assert LeadPolicy(at_most=at_most).faults() == []
 
 
 # state: a window from 12:00 to 14:00 on 1 May, flipped 60 min before, of which 45 are the modification;
@@ -501,7 +442,7 @@ def test_a_lead_without_sense_cannot_exist(changes):
 MAY_1 = a_window("noon", from_="2026-05-01T12:00Z", to="2026-05-01T14:00Z")
 
 
-def state(now: str, *windows: Window, by_hand=None, names=None) -> WindowState:
+def state(now: str, *windows: Window, by_hand=None, names=None, stopped=None) -> WindowState:
     every = windows or (MAY_1,)
     return window_state(
         every,
@@ -511,6 +452,7 @@ def state(now: str, *windows: Window, by_hand=None, names=None) -> WindowState:
         expected=45 * MINUTE,
         margin=30 * MINUTE,
         by_hand=by_hand or {},
+        stopped=stopped or {},
     )
 
 
@@ -613,9 +555,12 @@ def test_a_start_by_hand_that_ends_before_it_begins_is_none():
 # how long it stays flipped
 
 
-def until(now: str, *windows: Window, pause: timedelta = 90 * MINUTE, by_hand=None) -> datetime | None:
+def until(
+    now: str, *windows: Window, pause: timedelta = 90 * MINUTE, by_hand=None, stopped=None
+) -> datetime | None:
     names = {window.name for window in windows} | set(by_hand or {})
-    return kept_until(windows, names, utc(f"2026-05-{now}"), pause=pause, by_hand=by_hand or {})
+    now_at = utc(f"2026-05-{now}")
+    return kept_until(windows, names, now_at, pause=pause, by_hand=by_hand or {}, stopped=stopped or {})
 
 
 def test_the_union_reaches_over_overlaps_and_short_pauses():
@@ -637,3 +582,106 @@ def test_a_long_window_has_its_own_end():
         "2026-12-01T00:00"
     )
     assert utc("2026-12-01T00:00") - utc("2026-05-01T00:00") > KEPT_AT_MOST
+
+
+# stopped by hand: the window from 12:00 to 14:00 on 1 May, and one from 22:00 for 8 h every night
+
+NIGHTLY = recurring("0 22 * * *", duration="8h", name="nightly")
+
+
+def stop(now: str, *windows: Window, name: str = "noon", by_hand=None, stopped=None) -> datetime | None:
+    now_at = utc(f"2026-05-{now}")
+    return stop_until(
+        windows or (MAY_1,), name, now_at, lead=HOUR, by_hand=by_hand or {}, stopped=stopped or {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "stopped", "phase"),
+    [
+        # started at 12:00, before the instant: it is as if it had never been
+        ("01T12:30", "01T12:00:01", Phase.OUTSIDE),
+        ("01T14:10", "01T12:00:01", Phase.OUTSIDE),
+        ("01T11:30", "01T12:00:01", Phase.OUTSIDE),
+        # at or after the instant: it counts
+        ("01T12:30", "01T12:00", Phase.INSIDE),
+        ("01T12:30", "01T11:59:59", Phase.INSIDE),
+        ("01T11:30", "01T11:29", Phase.LEADING),
+    ],
+)
+def test_what_started_before_the_stop_is_skipped_altogether(now, stopped, phase):
+    assert state(now, stopped={"noon": utc(f"2026-05-{stopped}")}).phase is phase
+
+
+def test_a_stop_concerns_one_name_only():
+    inner = may_1("inner", "12:30", "13:00")
+    found = state("01T12:45", MAY_1, inner, stopped={"noon": utc("2026-05-01T12:46")})
+    assert [occurrence.window for occurrence in found.running] == ["inner"]
+    assert state("01T12:45", stopped={"unheard-of": utc("2026-05-01T12:46")}).phase is Phase.INSIDE
+
+
+def test_the_following_occurrence_happens_as_ever():
+    stopped = {"nightly": utc("2026-05-01T23:00")}
+    assert state("01T23:30", NIGHTLY, stopped=stopped).phase is Phase.OUTSIDE
+    assert state("02T21:30", NIGHTLY, stopped=stopped).phase is Phase.LEADING
+    assert state("02T23:30", NIGHTLY, stopped=stopped).phase is Phase.INSIDE
+
+
+def test_a_window_started_by_hand_is_stopped_and_may_be_started_again():
+    stopped = {"noon": utc("2026-05-02T09:00")}
+    earlier, later = {"noon": (utc("2026-05-02T08:00"), None)}, {"noon": (utc("2026-05-02T09:00"), None)}
+    assert state("02T10:00", by_hand=earlier, stopped=stopped).phase is Phase.OUTSIDE
+    assert state("02T10:00", by_hand=later, stopped=stopped).phase is Phase.INSIDE
+
+
+def test_a_union_is_kept_without_what_was_stopped():
+    windows = (MAY_1, may_1("second", "13:00", "15:00"))
+    assert until("01T13:30", *windows, stopped={"second": utc("2026-05-01T13:31")}) == utc("2026-05-01T14:00")
+    assert until("01T13:30", MAY_1, stopped={"noon": utc("2026-05-01T13:31")}) is None
+
+
+@pytest.mark.parametrize(
+    ("now", "recorded"),
+    [
+        ("01T10:59", None),  # 61 min before the start: nothing is led to yet
+        ("01T11:00", "01T12:00:01"),  # led to: just after its start
+        ("01T12:00", "01T12:00:01"),  # it runs: just after now
+        ("01T13:59", "01T13:59:01"),
+        ("01T14:00", None),
+    ],
+)
+def test_stopping_records_an_instant_just_after_now_or_the_start_that_is_led_to(now, recorded):
+    assert stop(now) == (recorded and utc(f"2026-05-{recorded}"))
+
+
+@pytest.mark.parametrize(
+    ("now", "recorded"),
+    [
+        # at 22:59:59.5 an hourly window runs that began at 22:00; the next begins at 23:00
+        ("01T22:59:59.500000", "01T23:00"),
+        ("01T22:59:58", "01T22:59:59"),
+    ],
+)
+def test_stopping_at_the_last_moment_spares_the_next_occurrence(now, recorded):
+    hourly = recurring("0 * * * *", name="hourly")
+    recorded_at = stop(now, hourly, name="hourly")
+    assert recorded_at == utc(f"2026-05-{recorded}")
+    assert state("01T23:00", hourly, stopped={"hourly": recorded_at}).phase is Phase.INSIDE
+
+
+def test_stopping_ends_the_scheduled_and_the_one_started_by_hand_at_once():
+    by_hand = {"noon": (utc("2026-05-01T12:10"), None)}
+    recorded_at = stop("01T12:30", by_hand=by_hand)
+    assert recorded_at == utc("2026-05-01T12:30:01")
+    assert state("01T12:30", by_hand=by_hand, stopped={"noon": recorded_at}).phase is Phase.OUTSIDE
+
+
+def test_stopping_what_is_stopped_finds_nothing_more_but_the_next_that_is_led_to():
+    once = {"nightly": stop("01T22:00", NIGHTLY, name="nightly")}
+    assert stop("01T22:10", NIGHTLY, name="nightly", stopped=once) is None
+    # 21:00 on the following day is an hour before
+    assert stop("02T21:00", NIGHTLY, name="nightly", stopped=once) == utc("2026-05-02T22:00:01")
+
+
+def test_there_is_nothing_to_stop_of_a_window_that_nobody_knows():
+    assert stop("01T12:30", name="unheard-of") is None

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import yaml
 
-from burstwatch.core.policy import Policy, PolicyError, PolicyFault
+from burstwatch.core.policy import Policy, PolicyError
+from burstwatch.core.sections import PolicyFault
 
 MOST_BYTES: Final = 8 * 1024
 """As much as a parameter of SSM Parameter Store holds; the deployed stack keeps the policy there."""

@@ -3,30 +3,47 @@
 One YAML document; its scalars arrive here as text (``22:00`` is a time, not a number), nested in mappings.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from math import ceil
 from typing import Any, Final, Self
 
+from burstwatch.core.change_hours import ALWAYS, ChangeHours, parse_change_hours
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.sections import (
+    PolicyFault,
+    choice_of,
+    faults_outside,
+    parse_count,
+    parse_dollars,
+    parse_pct,
+    parse_tag,
+    parse_url,
+    read_section,
+    settings_of,
+    unknown_keys,
+    write_section,
+)
+from burstwatch.core.spans import format_span, parse_span
+from burstwatch.core.tag_keys import MODE
+from burstwatch.core.target import LIMITS, ReturnMode
 from burstwatch.core.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iops, worst_drain_per_s
+from burstwatch.core.windows import LeadPolicy, Windows, parse_windows
+from burstwatch.core.windows import to_mapping as windows_to_mapping
 
 VERSION: Final = "1"
 FOCUS_TICK: Final = timedelta(minutes=1)
 """The finest schedule AWS offers; a focus tick also takes over a sweep tick that was lost."""
 
+_WINDOWS: Final = "windows"
 _DAY: Final = timedelta(days=1)
 _MINUTE: Final = timedelta(minutes=1)
-_SPAN_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SPAN = re.compile(r"([0-9]{1,6})([smhd])")
-_NUMBER = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})?")
-_URL = re.compile(
-    r"(https://[A-Za-z0-9][A-Za-z0-9._~/%:@-]{0,200}|(?![a-z]+:)[A-Za-z0-9][A-Za-z0-9._~/%@-]{0,200})"
-)
-_TAG = re.compile(r"[^=\s][^=]{0,127}=[^=]{0,256}")
+_HOUR: Final = timedelta(hours=1)
+_ZERO: Final = timedelta(0)
 
 
 class Mode(StrEnum):
@@ -44,17 +61,6 @@ class Mode(StrEnum):
 _RANKS: Final = {mode: rank for rank, mode in enumerate(Mode)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyFault:
-    """One thing wrong with a policy document, at ``path`` (``levels.warning_within``)."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
-
-
 class PolicyError(BurstwatchError):
     """A policy was rejected; ``faults`` holds every reason at once."""
 
@@ -63,69 +69,39 @@ class PolicyError(BurstwatchError):
         self.faults = faults
 
 
-def format_span(span: timedelta) -> str:
-    """The shortest text that reads back as the same span: ``90m``, ``2h``, ``45s``."""
-    seconds = int(span.total_seconds())
-    unit = next(u for u in ("d", "h", "m", "s") if seconds % _SPAN_UNITS[u] == 0)
-    return f"{seconds // _SPAN_UNITS[unit]}{unit}"
+class ActAt(StrEnum):
+    """The level at which an opted-in volume is flipped."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
 
 
-def parse_span(text: str) -> timedelta:
-    """Read ``15m``, ``6h``, ``30s`` or ``2d``.
+class QuotaRule(StrEnum):
+    """How often AWS lets a volume be modified: four times in any 24 h, or, as it used to, once in 6 h."""
 
-    Raises:
-        ValueError: the text is no span.
-    """
-    match = _SPAN.fullmatch(text)
-    if not match:
-        raise ValueError(f"{text!r} is not a span; write a whole number and s, m, h or d, such as 15m")
-    return timedelta(seconds=int(match[1]) * _SPAN_UNITS[match[2]])
+    FOUR_PER_DAY = "four_per_day"
+    SIX_HOURS = "six_hours"
 
 
-def _pct(text: str) -> float:
-    if not _NUMBER.fullmatch(text) or float(text) > 100:  # noqa: PLR2004 - per cent
-        raise ValueError(f"{text!r} is not a percentage; write a number from 0 to 100, without a sign")
-    return float(text)
+_parse_mode: Final = choice_of("a mode", *Mode)
+_parse_iops: Final = partial(parse_count, digits=9)
 
 
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
-        raise ValueError(f"{text!r} is not a count; write a whole number from 1 to 999999")
-    return int(text)
-
-
-def _mode(text: str) -> Mode:
-    try:
-        return Mode(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a mode; write observe, propose or auto") from None
-
-
-def _tag(text: str) -> tuple[str, str]:
-    if not _TAG.fullmatch(text):
-        raise ValueError(f"{text!r} is not a tag; write key=value, such as burstwatch:mode=auto")
-    key, _, value = text.partition("=")
-    return key, value
-
-
-def _url(text: str) -> str:
-    if not _URL.fullmatch(text):
-        raise ValueError(f"{text!r} is not a place for links; write an https:// address or a relative path")
-    return text
-
-
-def _setting(parse: Callable[[str], Any], default: Any, says: str) -> Any:
-    return field(default=default, metadata={"parse": parse, "says": says})
+def _setting(parse: Callable[[str], Any], default: Any, says: str, key: str | None = None) -> Any:
+    """A setting that the document calls ``key``, or as the attribute is called."""
+    return field(default=default, metadata={"parse": parse, "says": says, "key": key})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModePolicy:
     """Who may be modified at all."""
 
-    default: Mode = _setting(_mode, Mode.PROPOSE, "for volumes without a mode tag; never auto")
-    highest: Mode = _setting(_mode, Mode.AUTO, "the most a tag may ask for; propose stops all flips")
+    default: Mode = _setting(_parse_mode, Mode.PROPOSE, "for volumes without a mode tag; never auto")
+    highest: Mode = _setting(_parse_mode, Mode.AUTO, "the most a tag may ask for; propose stops all flips")
     opt_in_tag: tuple[str, str] = _setting(
-        _tag, ("burstwatch:mode", "auto"), "a volume must carry exactly this tag to be flipped automatically"
+        parse_tag,
+        ("burstwatch:mode", "auto"),
+        "a volume must carry exactly this tag to be flipped automatically",
     )
 
     def faults(self) -> list[PolicyFault]:
@@ -134,7 +110,7 @@ class ModePolicy:
             reason = "'auto' would act on untagged volumes; write observe or propose and opt in by tag"
             return [PolicyFault(path="mode.default", message=reason)]
         key, value = self.opt_in_tag
-        if key == "burstwatch:mode" and value != Mode.AUTO:
+        if key == MODE and value != Mode.AUTO:
             reason = f"'{key}={value}' is no mode, so nobody could opt in; write {key}=auto or another tag"
             return [PolicyFault(path="mode.opt_in_tag", message=reason)]
         return []
@@ -144,8 +120,10 @@ class ModePolicy:
 class CadencePolicy:
     """When to look again, so that nothing runs dry unseen (docs/guarantee.md)."""
 
-    watch_below_pct: float = _setting(_pct, 95.0, "below this balance a volume is looked at closely (focus)")
-    calm_from_pct: float = _setting(_pct, 97.0, "from this balance up it is calm again (sweep)")
+    watch_below_pct: float = _setting(
+        parse_pct, 95.0, "below this balance a volume is looked at closely (focus)"
+    )
+    calm_from_pct: float = _setting(parse_pct, 97.0, "from this balance up it is calm again (sweep)")
     metric_lag: timedelta = _setting(
         parse_span, timedelta(minutes=5), "CloudWatch shows a minute this long after its start, at the latest"
     )
@@ -235,8 +213,8 @@ class TelemetryPolicy:
 class LevelPolicy:
     """When a volume enters and leaves each level; leaving is farther out, so that levels do not flap."""
 
-    exhausted_pct: float = _setting(_pct, 1.0, "exhausted at or below this balance")
-    exhausted_leave_pct: float = _setting(_pct, 5.0, "no longer exhausted at or above this balance")
+    exhausted_pct: float = _setting(parse_pct, 1.0, "exhausted at or below this balance")
+    exhausted_leave_pct: float = _setting(parse_pct, 5.0, "no longer exhausted at or above this balance")
     critical_within: timedelta = _setting(
         parse_span, timedelta(minutes=15), "critical when dry within this time"
     )
@@ -281,8 +259,8 @@ class AlertPolicy:
     remind_every: timedelta = _setting(
         parse_span, timedelta(hours=2), "repeat an alert while its level lasts, this often"
     )
-    digest_above: int = _setting(_count, 10, "more alerts than this in one tick go out as one digest")
-    runbooks_url: str = _setting(_url, "runbooks", "where your people find the pages of runbooks/")
+    digest_above: int = _setting(parse_count, 10, "more alerts than this in one tick go out as one digest")
+    runbooks_url: str = _setting(parse_url, "runbooks", "where your people find the pages of runbooks/")
 
     def faults(self) -> list[PolicyFault]:
         """Settings that contradict each other."""
@@ -292,12 +270,80 @@ class AlertPolicy:
         return [PolicyFault(path="alerts.remind_every", message=reason)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlipPolicy:
+    """What opted-in volumes are flipped to, and what forbids it."""
+
+    target: VolumeType = _setting(
+        choice_of("a target", VolumeType.GP3, VolumeType.IO1, VolumeType.IO2),
+        VolumeType.GP3,
+        "the type to flip to, where no tag names another",
+    )
+    headroom_pct: float = _setting(parse_pct, 25.0, "what is bought above the demand that was seen")
+    act_at: ActAt = _setting(choice_of("a level to act at", *ActAt), ActAt.CRITICAL, "flip at this level")
+    cooldown: timedelta = _setting(
+        parse_span, timedelta(minutes=30), "no flip this soon after a volume's last modification"
+    )
+    quota_rule: QuotaRule = _setting(
+        choice_of("a quota rule", *QuotaRule),
+        QuotaRule.FOUR_PER_DAY,
+        "how often AWS lets a volume be modified; six_hours where it still refuses sooner",
+    )
+    fleet_cap: int = _setting(parse_count, 50, "volumes away from gp2 at once, or on their way")
+    spend_cap_usd: float = _setting(
+        parse_dollars,
+        1000.0,
+        "dollars a month that all flips under way may add together",
+        key="spend_cap_usd_per_month",
+    )
+    change_hours: ChangeHours | None = _setting(
+        parse_change_hours, None, "automatic changes only then, such as mon-fri 08:00-18:00 Europe/Berlin"
+    )
+    io1_iops_limit: int = _setting(_parse_iops, 300_000, "the account's quota for io1 in this region")
+    io2_iops_limit: int = _setting(_parse_iops, 100_000, "the account's quota for io2 in this region")
+
+    def faults(self) -> list[PolicyFault]:
+        """Settings that contradict each other."""
+        found = faults_outside("flip.cooldown", self.cooldown, _ZERO, _DAY)
+        limits = {VolumeType.IO1: self.io1_iops_limit, VolumeType.IO2: self.io2_iops_limit}
+        limit, least = limits.get(self.target), LIMITS[self.target].least_iops
+        if limit is not None and limit < least:
+            reason = f"{limit} is below the {least} that any {self.target} takes, so nothing could be flipped"
+            found.append(PolicyFault(path=f"flip.{self.target}_iops_limit", message=reason))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlipBackPolicy:
+    """When flipped volumes return to gp2."""
+
+    returns: ReturnMode = _setting(
+        choice_of("a way to return", *ReturnMode),
+        ReturnMode.AUTO,
+        "whether to return; auto leaves a gp3 that costs no more",
+        key="return",
+    )
+    calm_for: timedelta = _setting(parse_span, timedelta(minutes=30), "demand must have been calm this long")
+    calm_below_pct: float = _setting(parse_pct, 50.0, "calm is demand below this share of the gp2 baseline")
+    dwell: timedelta = _setting(parse_span, _HOUR, "the least time on the target")
+
+    def faults(self) -> list[PolicyFault]:
+        """Settings that contradict each other."""
+        found = faults_outside("flip_back.calm_for", self.calm_for, timedelta(minutes=5), _DAY)
+        if self.calm_below_pct <= 0:
+            reason = "0 must be above 0: no demand is below nothing, so no volume would return"
+            found.append(PolicyFault(path="flip_back.calm_below_pct", message=reason))
+        return found + faults_outside("flip_back.dwell", self.dwell, _ZERO, timedelta(days=28))
+
+
 def _show(value: Any) -> str:
     match value:
         case timedelta():
             return format_span(value)
         case (key, tag_value):
             return f"{key}={tag_value}"
+        case None:
+            return ALWAYS
         case float():
             return f"{value:.4f}".rstrip("0").rstrip(".")
         case _:
@@ -313,6 +359,10 @@ class Policy:
     telemetry: TelemetryPolicy = field(default_factory=TelemetryPolicy)
     levels: LevelPolicy = field(default_factory=LevelPolicy)
     alerts: AlertPolicy = field(default_factory=AlertPolicy)
+    flip: FlipPolicy = field(default_factory=FlipPolicy)
+    flip_back: FlipBackPolicy = field(default_factory=FlipBackPolicy)
+    lead: LeadPolicy = field(default_factory=LeadPolicy)
+    windows: Windows = ()
 
     def __post_init__(self) -> None:
         if faults := self.faults():
@@ -320,9 +370,7 @@ class Policy:
 
     def faults(self) -> tuple[PolicyFault, ...]:
         """Settings that contradict each other, within and across the sections."""
-        found = [fault for f in fields(self) for fault in getattr(self, f.name).faults()]
-        found += _faults_across(self.cadence, self.telemetry, self.levels)
-        return tuple(found)
+        return tuple(_faults_of({name: getattr(self, name) for name in _section_types()}))
 
     @classmethod
     def from_mapping(cls, document: Mapping[str, Any]) -> Self:
@@ -338,27 +386,31 @@ class Policy:
             faults.append(
                 PolicyFault(path="version", message=f"{said}; this burstwatch reads version: {VERSION}")
             )
-        known = {f.name: f.default_factory for f in fields(cls)}
-        faults += _unknown_keys("", document, {"version", *known})
+        section_types = _section_types()
+        faults += unknown_keys("", document, {"version", *section_types, _WINDOWS})
         sections = {
-            name: _read_section(name, section_type, document.get(name, {}), faults)
-            for name, section_type in known.items()
+            name: read_section(name, section_type, document.get(name), faults)
+            for name, section_type in section_types.items()
         }
+        windows, window_faults = parse_windows(settings_of(_WINDOWS, document.get(_WINDOWS), faults))
+        faults += window_faults
         if faults:
-            for section in sections.values():
-                faults += section.faults()
-            faults += _faults_across(sections["cadence"], sections["telemetry"], sections["levels"])
-            raise PolicyError(tuple(dict.fromkeys(faults)))
-        return cls(**sections)
+            raise PolicyError(tuple(dict.fromkeys(faults + _faults_of(sections))))
+        return cls(**sections, windows=windows)
 
     def to_mapping(self) -> dict[str, Any]:
         """The document this policy would be read from, every default spelled out."""
-        return {"version": VERSION} | {
-            f.name: {
-                s.name: _show(getattr(getattr(self, f.name), s.name)) for s in fields(getattr(self, f.name))
-            }
-            for f in fields(self)
-        }
+        sections = {name: write_section(getattr(self, name), _show) for name in _section_types()}
+        return {"version": VERSION, **sections, _WINDOWS: windows_to_mapping(self.windows)}
+
+
+def _section_types() -> dict[str, Any]:
+    return {f.name: f.default_factory for f in fields(Policy) if f.name != _WINDOWS}
+
+
+def _faults_of(sections: Mapping[str, Any]) -> list[PolicyFault]:
+    found = [fault for section in sections.values() for fault in section.faults()]
+    return found + _faults_across(sections["cadence"], sections["telemetry"], sections["levels"])
 
 
 def _faults_across(
@@ -378,38 +430,3 @@ def _faults_across(
         )
         found.append(PolicyFault(path="levels.exhausted_leave_pct", message=reason))
     return found
-
-
-def _unknown_keys(path: str, mapping: Mapping[str, Any], known: set[str]) -> list[PolicyFault]:
-    return [
-        PolicyFault(path=f"{path}{key}", message=f"unknown key; known here: {', '.join(sorted(known))}")
-        for key in mapping
-        if key not in known
-    ]
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} is no single value; write it on one line after the colon")  # noqa: TRY004
-    return str(value)
-
-
-def _read_section(name: str, section_type: Any, given: Any, faults: list[PolicyFault]) -> Any:
-    """Parse one section, adding to ``faults``; a faulty setting falls back to its default meanwhile."""
-    if not isinstance(given, Mapping):
-        if given not in ("", None):
-            faults.append(
-                PolicyFault(path=name, message=f"{given!r} is no section; indent its settings below it")
-            )
-        return section_type()
-    settings = {f.name: f.metadata["parse"] for f in fields(section_type)}
-    faults += _unknown_keys(f"{name}.", given, set(settings))
-    values: dict[str, Any] = {}
-    for key, parse in settings.items():
-        if key not in given:
-            continue
-        try:
-            values[key] = parse(_scalar(given[key]))
-        except ValueError as fault:
-            faults.append(PolicyFault(path=f"{name}.{key}", message=str(fault)))
-    return section_type(**values)

@@ -1,25 +1,18 @@
 """What a volume's tags ask for; a bad value is reported and read as the safe choice."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from burstwatch.core.policy import Mode, ModePolicy
 from burstwatch.core.prices import VolumeType
+from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, KNOWN, MODE, PREFIX, TARGET, THROUGHPUT, WINDOW
 from burstwatch.core.target import Wish
-
-PREFIX = "burstwatch:"
-MODE = f"{PREFIX}mode"
-CRITICAL = f"{PREFIX}critical"
-IGNORE = f"{PREFIX}ignore"
-TARGET = f"{PREFIX}target"
-IOPS = f"{PREFIX}iops"
-THROUGHPUT = f"{PREFIX}throughput"
-WINDOW = f"{PREFIX}window"
-KNOWN = frozenset({MODE, CRITICAL, IGNORE, TARGET, IOPS, THROUGHPUT, WINDOW})
+from burstwatch.core.windows import named_by_tag
 
 _TARGETS = ("gp3", "io1", "io2")
 _MOST_DIGITS = 6
 _LONGEST_SHOWN = 40
+_MOST_WINDOWS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +26,10 @@ class Wishes:
     faults: tuple[str, ...] = ()
 
 
-def read_tags(tags: Mapping[str, str], policy: ModePolicy) -> Wishes:
-    """Read the tags of one volume.
+def read_tags(
+    tags: Mapping[str, str], policy: ModePolicy, *, known_windows: Collection[str] | None = None
+) -> Wishes:
+    """Read the tags of one volume; with ``known_windows`` one that is called but not known is a fault.
 
     ``auto`` needs the policy's opt-in tag, matched exactly, and ``mode.highest: auto``; a mode tag can always
     ask for less. A misspelt ``burstwatch:`` key is a fault too: it does nothing, and somebody thinks it does.
@@ -46,6 +41,8 @@ def read_tags(tags: Mapping[str, str], policy: ModePolicy) -> Wishes:
     critical = _flag(tags, CRITICAL, faults)
     ignored = _flag(tags, IGNORE, faults)
     target = _target(tags, faults)
+    if known_windows is not None:
+        faults += _unknown_windows(tags, known_windows)
     faults += [
         f"{_show(key)} is no tag of burstwatch's; known: {', '.join(sorted(KNOWN))}"
         for key in tags
@@ -98,6 +95,16 @@ def _number(tags: Mapping[str, str], key: str, faults: list[str]) -> int | None:
         faults.append(f"{key}={_show(text)} is not a whole number above 0; treated as not given")
         return None
     return int(text)
+
+
+def _unknown_windows(tags: Mapping[str, str], known: Collection[str]) -> list[str]:
+    unknown = sorted(named_by_tag(tags).difference(known))
+    if not unknown:
+        return []
+    named = sorted(known)[:_MOST_WINDOWS_NAMED]
+    more = f" and {len(known) - len(named)} more" if len(known) > len(named) else ""
+    some = f"known: {', '.join(named)}{more}" if named else "the policy has none"
+    return [f"{WINDOW} calls {_show(', '.join(unknown))}, which nobody has defined; {some}"]
 
 
 def _show(text: str) -> str:

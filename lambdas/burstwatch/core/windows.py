@@ -5,11 +5,9 @@ volume is a function of windows, starts by hand and now: a changed policy is sim
 """
 
 import re
-from bisect import bisect_left
-from calendar import monthrange
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from functools import partial
 from heapq import merge
@@ -17,15 +15,15 @@ from itertools import chain, pairwise
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from burstwatch.core.policy import PolicyFault, format_span, parse_span
-from burstwatch.core.tags import WINDOW
+from burstwatch.core.cron import Cron, parse_cron
+from burstwatch.core.local_time import first_instant, parse_zone
+from burstwatch.core.sections import PolicyFault
+from burstwatch.core.spans import format_span, parse_span
+from burstwatch.core.tag_keys import WINDOW
 from burstwatch.core.volume import Volume
 
 UNTIL_STOPPED: Final = datetime.max.replace(tzinfo=UTC)
 """The end of a window that was started by hand without one."""
-
-SEARCH_YEARS: Final = 40
-"""How far a next occurrence is looked for: the longest wait for a 29 February on a given weekday."""
 
 KEPT_AT_MOST: Final = timedelta(days=14)
 """How far the end of a union of occurrences is looked for."""
@@ -33,28 +31,25 @@ KEPT_AT_MOST: Final = timedelta(days=14)
 ByHand = Mapping[str, tuple[datetime, datetime | None]]
 """Windows started by hand: name to (started at, until); an ``until`` of None lasts until it is stopped."""
 
-_DAY: Final = timedelta(days=1)
+Stopped = Mapping[str, datetime]
+"""Windows stopped by hand: of that name, what started before the instant is as if it had never been."""
+
+NONE_STOPPED: Final[Stopped] = {}
+
 _ZERO: Final = timedelta(0)
+_JUST_AFTER: Final = timedelta(seconds=1)
 _SHORTEST: Final = timedelta(minutes=1)
 _LONGEST_RECURRING: Final = timedelta(days=28)
 _LONGEST_DATED: Final = timedelta(days=366)
-_LEAP_YEAR: Final = 2000
+_LONGEST_LEAD: Final = timedelta(days=7)
 _GIB_PER_TIB: Final = 1024
 _KEYS: Final = ("cron", "duration", "from", "to", "zone", "where", "size_gib")
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+_BETWEEN_NAMES = re.compile(r"[,\s]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _INSTANT = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _TAG_TERM = re.compile(r"tag:([^=\s][^=]*)(?:=(.*))?")
 _SIZES = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
-_CRON_PART = re.compile(r"(?:\*|(\w{1,3})(?:-(\w{1,3}))?)(?:/([1-9]\d?))?", re.ASCII)
-_MONTHS: Final = ("", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_CRON_FIELDS: Final[tuple[tuple[str, int, int, Sequence[str]], ...]] = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of month", 1, 31, ()),
-    ("month", 1, 12, _MONTHS),
-    ("day of week", 0, 7, _WEEKDAYS),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,33 +62,6 @@ class Span:
     def __post_init__(self) -> None:
         if self.end_at <= self.start_at:
             raise ValueError(f"a span ends at {self.end_at}, which is not after its start at {self.start_at}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cron:
-    """Starts on the local clock; weekdays run from 1 for Monday to 7 for Sunday.
-
-    As in cron(5), a day must fit both its fields; only one of them where neither begins with ``*``.
-    """
-
-    times: tuple[time, ...] = field(repr=False)
-    days: frozenset[int]
-    months: frozenset[int]
-    weekdays: frozenset[int]
-    either_day: bool
-
-    def days_from(self, first: date) -> Iterator[date]:
-        """The days with starts, as far as ``SEARCH_YEARS`` ahead."""
-        for year in range(first.year, first.year + SEARCH_YEARS + 1):
-            for month in sorted(self.months):
-                if (year, month) >= (first.year, first.month):
-                    begin = max(first, date(year, month, 1)).day
-                    days = (date(year, month, day) for day in range(begin, monthrange(year, month)[1] + 1))
-                    yield from filter(self._fits, days)
-
-    def _fits(self, day: date) -> bool:
-        fits = (day.day in self.days, day.isoweekday() in self.weekdays)
-        return any(fits) if self.either_day else all(fits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +90,17 @@ class Window:
 
     def holds_for(self, volume: Volume) -> bool:
         """Whether the volume is chosen, by its tag or by the window's selector."""
-        if self.name in named_by_tag(volume.tags):
-            return True
-        is_tagged = all(key in volume.tags and value in (None, volume.tags[key]) for key, value in self.tags)
-        is_sized = self.sizes_gib is None or volume.size_gib in self.sizes_gib
-        return bool(self.tags or self.sizes_gib) and is_tagged and is_sized
+        return self.name in named_by_tag(volume.tags) or self.selects(volume)
+
+    def selects(self, volume: Volume) -> bool:
+        """Whether the volume fits the window's selector; no volume fits none."""
+        if self.sizes_gib is not None and volume.size_gib not in self.sizes_gib:
+            return False
+        for key, value in self.tags:
+            has = volume.tags.get(key)
+            if has is None or (value is not None and value != has):
+                return False
+        return bool(self.tags or self.sizes_gib)
 
 
 Windows = tuple[Window, ...]
@@ -139,14 +113,30 @@ class LeadPolicy:
     The EBS user guide says minutes to hours, up to about 6 h for a fully used 1 TiB, and sometimes over 24 h.
     """
 
-    least: timedelta = timedelta(minutes=15)
-    per_tib: timedelta = timedelta(hours=6)
-    reserve: timedelta = timedelta(minutes=15)
-    at_most: timedelta = timedelta(hours=24)
+    least: timedelta = field(
+        default=timedelta(minutes=15), metadata={"parse": parse_span, "says": "for a volume of any size"}
+    )
+    per_tib: timedelta = field(
+        default=timedelta(hours=6), metadata={"parse": parse_span, "says": "added for each TiB"}
+    )
+    reserve: timedelta = field(
+        default=timedelta(minutes=15), metadata={"parse": parse_span, "says": "added for ticks and retries"}
+    )
+    at_most: timedelta = field(
+        default=timedelta(hours=24), metadata={"parse": parse_span, "says": "no volume is flipped earlier"}
+    )
 
-    def __post_init__(self) -> None:
-        if min(self.least, self.per_tib, self.reserve) < _ZERO or self.at_most <= self.reserve:
-            raise ValueError("a lead needs spans that are not negative, and at_most longer than reserve")
+    def faults(self) -> list[PolicyFault]:
+        """Settings that contradict each other."""
+        shortest = self.reserve + self.least
+        if shortest < self.at_most <= _LONGEST_LEAD:
+            return []
+        limits = (
+            f"above reserve {format_span(self.reserve)} + least {format_span(self.least)}"
+            f" = {format_span(shortest)}, and at most {format_span(_LONGEST_LEAD)}"
+        )
+        reason = f"{format_span(self.at_most)} must be {limits}"
+        return [PolicyFault(path="lead.at_most", message=reason)]
 
 
 class Phase(StrEnum):
@@ -209,12 +199,14 @@ def expected_flip(size_gib: int, policy: LeadPolicy | None = None) -> timedelta:
 
 def named_by_tag(tags: Mapping[str, str]) -> frozenset[str]:
     """The windows that a volume's tag names, known or not."""
-    return frozenset(re.split(r"[,\s]+", tags.get(WINDOW, ""))) - {""}
+    text = tags.get(WINDOW)
+    return frozenset(_BETWEEN_NAMES.split(text)) - {""} if text else _NO_NAMES
 
 
 def windows_of(windows: Windows, volume: Volume) -> frozenset[str]:
     """The names of the windows of a volume, those that its tag names and nobody knows included."""
-    return named_by_tag(volume.tags) | {window.name for window in windows if window.holds_for(volume)}
+    named = named_by_tag(volume.tags)
+    return named.union(window.name for window in windows if window.selects(volume)) if windows else named
 
 
 def members(window: Window, volumes: Iterable[Volume]) -> list[Volume]:
@@ -253,6 +245,7 @@ def window_state(
     expected: timedelta,
     margin: timedelta,
     by_hand: ByHand,
+    stopped: Stopped = NONE_STOPPED,
 ) -> WindowState:
     """What the windows called ``names`` ask for at ``now``; one only started by hand needs no policy.
 
@@ -262,7 +255,7 @@ def window_state(
     past: list[Occurrence] = []
     running: list[Occurrence] = []
     upcoming: list[Occurrence] = []
-    for occurrence in _occurrences_of(windows, names, by_hand, since=now - margin):
+    for occurrence in _occurrences_of(windows, names, by_hand, stopped, since=now - margin):
         if upcoming and occurrence.span.start_at > upcoming[0].span.start_at:
             break
         is_over, has_begun = occurrence.span.end_at <= now, occurrence.span.start_at <= now
@@ -299,7 +292,13 @@ def _phase(
 
 
 def kept_until(
-    windows: Windows, names: Collection[str], now: datetime, *, pause: timedelta, by_hand: ByHand
+    windows: Windows,
+    names: Collection[str],
+    now: datetime,
+    *,
+    pause: timedelta,
+    by_hand: ByHand,
+    stopped: Stopped = NONE_STOPPED,
 ) -> datetime | None:
     """When the union of occurrences that runs now, or comes next, ends; it includes pauses up to ``pause``.
 
@@ -307,7 +306,7 @@ def kept_until(
     """
     end_at: datetime | None = None
     limit_at = now + KEPT_AT_MOST
-    for occurrence in _occurrences_of(windows, names, by_hand, since=now):
+    for occurrence in _occurrences_of(windows, names, by_hand, stopped, since=now):
         span = occurrence.span
         if end_at is None:
             end_at, limit_at = span.end_at, max(now, span.start_at) + KEPT_AT_MOST
@@ -319,17 +318,43 @@ def kept_until(
     return end_at
 
 
+def stop_until(
+    windows: Windows,
+    name: str,
+    now: datetime,
+    *,
+    lead: timedelta,
+    by_hand: ByHand,
+    stopped: Stopped = NONE_STOPPED,
+) -> datetime | None:
+    """What to record in ``stopped`` to stop what runs now or, if nothing does, the next that is led to.
+
+    What starts later still happens. None where there is nothing to stop: none runs or starts within ``lead``.
+    """
+    stopped_at: datetime | None = None
+    for occurrence in _occurrences_of(windows, {name}, by_hand, stopped, since=now):
+        start_at = occurrence.span.start_at
+        if stopped_at is None:
+            if start_at > now + lead:
+                return None
+            stopped_at = max(now, start_at)
+        if start_at > stopped_at:
+            return min(start_at, stopped_at + _JUST_AFTER)
+    return stopped_at and stopped_at + _JUST_AFTER
+
+
 def _occurrences_of(
-    windows: Windows, names: Collection[str], by_hand: ByHand, *, since: datetime
+    windows: Windows, names: Collection[str], by_hand: ByHand, stopped: Stopped, *, since: datetime
 ) -> Iterator[Occurrence]:
-    """Every occurrence of the named windows that ends after ``since``, in the order of their starts."""
+    """What happens of the named windows and ends after ``since``, in the order of the starts."""
     scheduled = [_named(w.name, occurrences(w, since)) for w in windows if w.name in names]
     started = (
         Occurrence(window=name, span=Span(started_at, until or UNTIL_STOPPED), by_hand=True)
         for name, (started_at, until) in by_hand.items()
         if name in names and (until is None or max(started_at, since) < until)
     )
-    return merge(*scheduled, sorted(started, key=_start_of), key=_start_of)
+    every = merge(*scheduled, sorted(started, key=_start_of), key=_start_of)
+    return (o for o in every if o.window not in stopped or o.span.start_at >= stopped[o.window])
 
 
 def _named(name: str, spans: Iterable[Span]) -> Iterator[Occurrence]:
@@ -349,26 +374,10 @@ def _recurrences(recurring: Recurring, since: datetime) -> Iterator[Span]:
     local = (since - duration).astimezone(zone).replace(tzinfo=None)
     days = recurring.cron.days_from(local.date())
     local_starts = (datetime.combine(day, at) for day in days for at in recurring.cron.times)
-    starts = (_first_instant(start, zone) for start in local_starts if start >= local)
+    starts = (first_instant(start, zone) for start in local_starts if start >= local)
     for start_at, following_at in pairwise(chain(starts, (UNTIL_STOPPED,))):
         if start_at < following_at:
             yield Span(start_at, min(start_at + duration, following_at))
-
-
-def _first_instant(local: datetime, zone: tzinfo) -> datetime:
-    """The first instant at which the clocks of ``zone`` show ``local`` or later.
-
-    That is the end of a skipped hour for a time in it, and the first passing of a time that comes twice.
-    """
-    at, folded_at = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-    if at <= folded_at:
-        return at
-
-    def is_reached(second: int) -> bool:
-        return (folded_at + timedelta(seconds=second)).astimezone(zone).replace(tzinfo=None) >= local
-
-    skipped_s = int((at - folded_at).total_seconds())
-    return folded_at + timedelta(seconds=bisect_left(range(skipped_s), x=True, key=is_reached))
 
 
 def parse_windows(mapping: Mapping[str, Any]) -> tuple[Windows, list[PolicyFault]]:
@@ -436,11 +445,11 @@ def _read_schedule(reader: _Reader) -> Recurring | Span | None:
     if recurs and is_dated:
         reader.reject("", "is both recurring (cron, duration) and dated (from, to); keep one of them")
     elif recurs:
-        zone, cron = reader.read("zone", _zone), reader.read("cron", _cron)
+        zone, cron = reader.read("zone", parse_zone), reader.read("cron", parse_cron)
         duration = reader.read("duration", partial(_duration, cron))
         return Recurring(cron=cron, zone=zone, duration=duration) if zone and cron and duration else None
     elif is_dated:
-        zone = reader.read_if_given("zone", _zone) or (UTC if reader.has_any("zone") else None)
+        zone = reader.read_if_given("zone", parse_zone) or (UTC if reader.has_any("zone") else None)
         start_at = reader.read("from", partial(_instant, zone))
         end_at = reader.read("to", partial(_end, zone, start_at))
         return Span(start_at, end_at) if start_at and end_at else None
@@ -449,36 +458,15 @@ def _read_schedule(reader: _Reader) -> Recurring | Span | None:
     return None
 
 
-def _zone(text: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(text)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(
-            f"{text!r} is no known time zone; write an IANA name such as Europe/Berlin"
-        ) from None
-
-
 def _duration(cron: Cron | None, text: str) -> timedelta:
     duration = parse_span(text)
     if not _SHORTEST <= duration <= _LONGEST_RECURRING:
         limits = f"from {format_span(_SHORTEST)} to {format_span(_LONGEST_RECURRING)}"
         raise ValueError(f"{text!r} must be {limits}; for longer write from and to")
-    if cron and (wait := _wait_below(duration, cron)):
+    if cron and (wait := cron.wait_below(duration)):
         reason = f"{text!r} is longer than the {format_span(wait)} from one start to the next"
         raise ValueError(f"{reason}: the window overlaps itself; shorten it or start less often")
     return duration
-
-
-def _wait_below(duration: timedelta, cron: Cron) -> timedelta | None:
-    """A time from one start to the next, on the local clock, that is shorter than the duration."""
-    starts = [timedelta(hours=at.hour, minutes=at.minute) for at in cron.times]
-    overnight = starts[0] - starts[-1]
-    days = cron.days_from(date(_LEAP_YEAR, 1, 1)) if duration > _DAY + overnight else ()
-    waits = chain(
-        (later - earlier for earlier, later in pairwise(starts)),
-        (later - earlier + overnight for earlier, later in pairwise(days)),
-    )
-    return next((wait for wait in waits if wait < duration), None)
 
 
 def _instant(zone: tzinfo | None, text: str) -> datetime:
@@ -495,7 +483,7 @@ def _instant(zone: tzinfo | None, text: str) -> datetime:
         return at.astimezone(UTC)
     if zone is None:
         raise ValueError(f"{text!r} has no time zone; add the setting zone, or an offset such as +01:00")
-    return _first_instant(at, zone)
+    return first_instant(at, zone)
 
 
 def _end(zone: tzinfo | None, start_at: datetime | None, text: str) -> datetime:
@@ -519,50 +507,3 @@ def _sizes(text: str) -> range:
     if not sizes:
         raise ValueError(f"{text!r} is no range of sizes; write the least and the most GiB, such as 100-500")
     return sizes
-
-
-def _cron(text: str) -> Cron:
-    """Read minute, hour, day of month, month and day of week, where 0 and 7 are both Sunday.
-
-    Raises:
-        ValueError: the text is not five such fields, or no day ever fits them.
-    """
-    fields = text.split()
-    if len(fields) != len(_CRON_FIELDS):
-        raise ValueError(
-            f"{text!r} has {len(fields)} fields, not 5: minute hour day-of-month month day-of-week"
-        )
-    minutes, hours, days, months, weekdays = (
-        frozenset(chain.from_iterable(_cron_part(part, *limits) for part in given.split(",")))
-        for given, limits in zip(fields, _CRON_FIELDS, strict=True)
-    )
-    either_day = not fields[2].startswith("*") and not fields[4].startswith("*")
-    if not either_day and min(days) > max(monthrange(_LEAP_YEAR, month)[1] for month in months):
-        raise ValueError(f"{text!r} never starts: no month in it has a day {min(days)}; change day or month")
-    return Cron(
-        times=tuple(time(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)),
-        days=days,
-        months=months,
-        weekdays=frozenset(weekday or 7 for weekday in weekdays),
-        either_day=either_day,
-    )
-
-
-def _cron_part(part: str, name: str, least: int, most: int, words: Sequence[str]) -> range:
-    match = _CRON_PART.fullmatch(part.lower())
-    first_text, last_text, step = match.groups() if match else ("?", None, None)
-    first = _cron_number(first_text, words) if first_text else least
-    last = _cron_number(last_text or first_text, words) if first_text else most
-    if words is _WEEKDAYS and last == 0 < first:
-        last = most
-    if not least <= first <= last <= most or (step and first_text and not last_text):
-        named = f" or {words[-1]}" if words else ""
-        raise ValueError(
-            f"{part!r} is no {name}; write *, numbers from {least} to {most}{named}, ranges such as"
-            f" {least}-{most}, commas between them, and /steps after * or a range"
-        )
-    return range(first, last + 1, int(step or 1))
-
-
-def _cron_number(text: str, words: Sequence[str]) -> int:
-    return words.index(text) if text in words else int(text) if text.isdecimal() else -1
