@@ -21,6 +21,7 @@ runs by itself.
 
 What can be done to a fleet at any moment: ``set_load(id, "docker-loop", at=None)``, ``set_balance``,
 ``set_tags``, ``attach``, ``detach``, ``stop_instance``, ``start_instance``, ``remove``,
+``set_instance_balance(instance_id, 0, 40)`` (EBSIOBalance%, EBSByteBalance%; none are published otherwise),
 ``hide_metrics(id, from_at=, to_at=)``, ``set_metric_fault(id, MetricFault(status_code="Forbidden"))``,
 ``set_status(id, "error")``. ``truth(id)`` tells what CloudWatch does not show: credits, demand, served IOPS,
 when it ran dry and how long it stalled. ``LabSettings`` chooses the publication lag, the open minute, what
@@ -41,6 +42,6 @@ answer is lost), ``Fault(action="ModifyVolume", code="UnauthorizedOperation", st
 From another process the same is at ``/_lab/`` (``curl $AWS_ENDPOINT_URL/_lab/`` lists it). ``burstlab
 loads`` lists the loads.
 
-moto answers what is not about the fleet (SNS, STS, PutMetricData, instance types, ...); its state is one per
-process: POST ``/moto-api/reset`` empties it.
+moto answers what is not about the fleet (SNS, STS, PutMetricData, instance types the lab does not know, ...);
+its state is one per process: POST ``/moto-api/reset`` empties it.
 """

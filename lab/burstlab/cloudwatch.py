@@ -12,7 +12,8 @@ from typing import Any, Final
 from burstlab.answers import Answer, AwsError, Call, Timestamps, cloudwatch_answer, form, nested, read_cbor
 from burstlab.fleet import LabFleet
 from burstlab.history import MINUTE_S
-from burstlab.metrics import STATISTICS, UNITS, Datapoints, read_datapoints
+from burstlab.instance import BALANCES
+from burstlab.metrics import STATISTICS, UNITS, Datapoints, read_datapoints, read_instance_balances
 from burstlab.volume import MetricFault
 
 MOST_QUERIES: Final = 500
@@ -68,10 +69,13 @@ class CloudWatchApi:
         stat = query["MetricStat"]
         metric = stat["Metric"]
         name, label = metric["MetricName"], query.get("Label") or metric["MetricName"]
+        if metric["Namespace"] == "AWS/EC2" and name in BALANCES:
+            points = self._instance_balances(stat, question, now_s)
+            return _Result(query_id=query["Id"], label=label, points=points)
         if metric["Namespace"] != "AWS/EBS" or name not in UNITS:
             points = self._from_moto(query, question)
             return _Result(query_id=query["Id"], label=label, points=points)
-        volume_id = _volume_id(metric.get("Dimensions", ()))
+        volume_id = _only_dimension(metric, "VolumeId")
         held = self._fleet.get(volume_id) if volume_id else None
         if held is None or stat.get("Unit", UNITS[name]) != UNITS[name]:
             return _Result(query_id=query["Id"], label=label, points=Datapoints([], []))
@@ -87,6 +91,22 @@ class CloudWatchApi:
             settings=self._fleet.settings,
         )
         return _spoilt(_Result(query_id=query["Id"], label=label, points=points), held.metric_fault)
+
+    def _instance_balances(self, stat: Mapping[str, Any], question: _Question, now_s: float) -> Datapoints:
+        metric = stat["Metric"]
+        held = self._fleet.instances.get(_only_dimension(metric, "InstanceId") or "")
+        if held is None or stat.get("Unit", "Percent") != "Percent":
+            return Datapoints([], [])
+        return read_instance_balances(
+            held,
+            metric["MetricName"],
+            stat["Stat"],
+            period_s=int(stat["Period"]),
+            from_s=question.from_s,
+            to_s=question.to_s,
+            now_s=now_s,
+            settings=self._fleet.settings,
+        )
 
     def _from_moto(self, query: Mapping[str, Any], question: _Question) -> Datapoints:
         """A metric someone put there with PutMetricData."""
@@ -197,10 +217,10 @@ def _moment_s(parameters: Mapping[str, Any], name: str) -> float:
     return float(value)
 
 
-def _volume_id(dimensions: Sequence[Mapping[str, str]]) -> str | None:
-    """The volume a metric belongs to: its only dimension, or the metric does not exist."""
-    named = {dimension["Name"]: dimension["Value"] for dimension in dimensions}
-    return named.get("VolumeId") if len(named) == 1 else None
+def _only_dimension(metric: Mapping[str, Any], name: str) -> str | None:
+    """What a metric is published under: one dimension of this name alone, or the metric does not exist."""
+    named = {dimension["Name"]: dimension["Value"] for dimension in metric.get("Dimensions", ())}
+    return named.get(name) if len(named) == 1 else None
 
 
 def _spoilt(result: _Result, fault: MetricFault | None) -> _Result:

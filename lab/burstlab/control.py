@@ -43,6 +43,7 @@ class Control:
             ("POST", "attach"): self._attach,
             ("POST", "detach"): self._detach,
             ("POST", "instance"): self._set_instance,
+            ("POST", "instance-balance"): self._set_instance_balance,
             ("POST", "status"): self._set_status,
             ("POST", "modify"): self._modify,
             ("POST", "end-modification"): self._end_modification,
@@ -132,6 +133,11 @@ class Control:
             raise ControlError(f"instance state is {asked['state']!r}: give one of {', '.join(states)}")
         states[asked["state"]](asked["instance_id"])
         return {"instance_id": asked["instance_id"], "state": asked["state"]}
+
+    def _set_instance_balance(self, asked: Mapping[str, Any]) -> Any:
+        instance_id, io_pct, byte_pct = asked["instance_id"], asked.get("io_pct"), asked.get("byte_pct")
+        self._fleet.set_instance_balance(instance_id, io_pct, byte_pct)
+        return {"instance_id": instance_id, "io_pct": io_pct, "byte_pct": byte_pct}
 
     def _set_status(self, asked: Mapping[str, Any]) -> Any:
         self._fleet.set_status(asked["volume_id"], asked["status"])

@@ -19,7 +19,8 @@ from burstlab.ec2_query import (
     volumes_listed,
     volumes_named,
 )
-from burstlab.fleet import LabFleet, LabInstance
+from burstlab.fleet import LabFleet
+from burstlab.instance import INSTANCE_TYPES, LabInstance, instance_type_told
 from burstlab.simulation import SimulatedVolume
 
 _MOST_INSTANCES_PAGE: Final = 1_000
@@ -42,6 +43,7 @@ class Ec2Api:
             "DescribeVolumes": self._describe_volumes,
             "DescribeVolumesModifications": partial(describe_modifications, fleet),
             "DescribeInstances": self._describe_instances,
+            "DescribeInstanceTypes": _describe_instance_types,
             "ModifyVolume": partial(modify_volume, fleet),
             "CreateTags": self._create_tags,
             "DeleteTags": self._delete_tags,
@@ -52,6 +54,9 @@ class Ec2Api:
             return False
         if call.action in ("CreateTags", "DeleteTags"):
             return any(self._known(resource) for resource in members(form(call.body), "ResourceId"))
+        if call.action == "DescribeInstanceTypes":
+            types = set(_types_asked(form(call.body)))
+            return bool(types) and types <= INSTANCE_TYPES.keys()
         if call.action == "DescribeInstances":
             asked = members(form(call.body), "InstanceId")
             return not asked or any(self._known(instance_id) for instance_id in asked)
@@ -144,6 +149,19 @@ class Ec2Api:
 
     def _known(self, resource_id: str) -> bool:
         return resource_id in self._fleet or resource_id in self._fleet.instances
+
+
+def _types_asked(parameters: Mapping[str, str]) -> list[str]:
+    """The instance types a call names, by itself or in its only filter."""
+    chosen = structures(parameters, "Filter")
+    if len(chosen) == 1 and chosen[0].get("Name") == "instance-type":
+        return [value for field, value in chosen[0].items() if field.startswith("Value.")]
+    return [] if chosen else members(parameters, "InstanceType")
+
+
+def _describe_instance_types(parameters: Mapping[str, str]) -> str:
+    told = [instance_type_told(name) for name in dict.fromkeys(_types_asked(parameters))]
+    return f"<instanceTypeSet>{xml(told, 'item')}</instanceTypeSet>"
 
 
 def _no_such_instance(instance_ids: Sequence[str]) -> AwsError:

@@ -4,7 +4,6 @@ A volume is simulated only up to the moment someone looks at it, so ten thousand
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from threading import RLock
@@ -13,6 +12,7 @@ from typing import Any, Final
 from burstlab.change import Change, plan_change
 from burstlab.clock import LabClock
 from burstlab.events import EventLog, LabEvent
+from burstlab.instance import Balances, LabInstance
 from burstlab.limits import shape_wanted
 from burstlab.load import Load
 from burstlab.modification import ENDED, Modification, Wanted
@@ -31,17 +31,6 @@ _OPEN_MINUTE_KEPT_S: Final = 180
 
 class FleetError(BurstwatchError):
     """A fleet asked for something it does not have; the message names it."""
-
-
-@dataclass(slots=True, kw_only=True)
-class LabInstance:
-    """An instance the fleet's volumes hang on; ``state`` is EC2's: running, stopped, terminated."""
-
-    instance_id: str
-    launched_at: datetime
-    state: str = "running"
-    instance_type: str = "m5.large"
-    tags: dict[str, str]
 
 
 class LabFleet:
@@ -275,6 +264,19 @@ class LabFleet:
     def start_instance(self, instance_id: str) -> None:
         self._set_state(instance_id, "running")
 
+    def set_instance_balance(
+        self,
+        instance_id: str,
+        io_pct: float | None = None,
+        byte_pct: float | None = None,
+        *,
+        at: datetime | None = None,
+    ) -> None:
+        """Publish EBSIOBalance% and EBSByteBalance% of an instance from then on; None publishes nothing."""
+        with self.lock:
+            at_s = int(at.timestamp()) if at else self.now_s()
+            self._known_instance(instance_id).set_balances(Balances(at_s, io_pct, byte_pct))
+
     def attached_to(self, instance_id: str) -> list[SimulatedVolume]:
         return [
             volume
@@ -284,12 +286,16 @@ class LabFleet:
 
     def _set_state(self, instance_id: str, state: str) -> None:
         with self.lock:
-            if instance_id not in self.instances:
-                raise FleetError(f"{instance_id} is not an instance of this fleet")
+            instance = self._known_instance(instance_id)
             for volume in self.attached_to(instance_id):
                 volume.catch_up(self.now_s())
                 volume.running = state == "running"
-            self.instances[instance_id].state = state
+            instance.state = state
+
+    def _known_instance(self, instance_id: str) -> LabInstance:
+        if instance_id not in self.instances:
+            raise FleetError(f"{instance_id} is not an instance of this fleet")
+        return self.instances[instance_id]
 
     def _join(self, volume: SimulatedVolume, given: LabVolume, attached_at: datetime) -> None:
         volume.running = True

@@ -1,6 +1,6 @@
-"""What CloudWatch shows of a volume: which datapoints are out already, and their statistics."""
+"""What CloudWatch shows of a volume or an instance: which datapoints are out, and their statistics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -8,11 +8,14 @@ from zlib import crc32
 
 from burstlab.fleet import LabSettings
 from burstlab.history import KEPT_MINUTES, MINUTE_S, Run
+from burstlab.instance import LabInstance
 from burstlab.simulation import SimulatedVolume
 from burstwatch.core.volume import CREDITS_PER_PCT
 
 UNITS: Final = {"BurstBalance": "Percent", "VolumeReadOps": "Count", "VolumeWriteOps": "Count"}
 STATISTICS: Final = ("Minimum", "Average", "Maximum", "Sum", "SampleCount")
+_INSTANCE_PERIOD_S: Final = 300
+"""An instance's balances come every five minutes, with detailed monitoring too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,30 @@ def read_datapoints(
     if period_s == MINUTE_S:
         return _by_minute(runs, metric, statistic)
     minutes = (minute for run in runs for minute in _aggregates(run, metric))
-    starts_s, values = [], []
-    for start_s, group in groupby(minutes, key=lambda minute: minute.start_s // period_s * period_s):
-        starts_s.append(start_s)
-        values.append(_statistic(list(group), statistic))
-    return Datapoints(starts_s, values)
+    return _by_period(minutes, statistic, period_s)
+
+
+def read_instance_balances(
+    instance: LabInstance,
+    metric: str,
+    statistic: str,
+    *,
+    period_s: int,
+    from_s: int,
+    to_s: int,
+    now_s: float,
+    settings: LabSettings,
+) -> Datapoints:
+    """The same of an instance's balances, for whichever periods some were set."""
+    if not instance.balances:
+        return Datapoints([], [])
+    every_s = _INSTANCE_PERIOD_S
+    first_s = max(from_s // period_s * period_s, instance.balances[0].since_s // every_s * every_s)
+    last_s = min(-(-to_s // period_s) * period_s, int(now_s - settings.lag_s) - every_s + 1)
+    starts_s = range(-(-first_s // every_s) * every_s, last_s, every_s)
+    least = ((start_s, instance.least_balance(metric, start_s, start_s + every_s)) for start_s in starts_s)
+    known = (_Aggregate(start_s, pct, pct, pct, 1.0) for start_s, pct in least if pct is not None)
+    return _by_period(known, statistic, period_s)
 
 
 def _visible_runs(
@@ -107,6 +129,14 @@ def _lag_s(volume: SimulatedVolume, number: int, settings: LabSettings) -> float
         return settings.lag_s
     share = crc32(f"{settings.seed}/{volume.volume_id}/{number}".encode()) / 2**32
     return settings.lag_s + share * (settings.lag_most_s - settings.lag_s)
+
+
+def _by_period(aggregates: Iterable[_Aggregate], statistic: str, period_s: int) -> Datapoints:
+    starts_s, values = [], []
+    for start_s, group in groupby(aggregates, key=lambda each: each.start_s // period_s * period_s):
+        starts_s.append(start_s)
+        values.append(_statistic(list(group), statistic))
+    return Datapoints(starts_s, values)
 
 
 def _by_minute(runs: list[Run], metric: str, statistic: str) -> Datapoints:

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from burstlab.bucket import FULL, serve, split
@@ -58,6 +58,7 @@ def test_queued_demand_is_served_later_at_full_burst():
     assert after.backlog_ops == pytest.approx(0, abs=1e-6)
 
 
+@settings(deadline=None)
 @given(baseline=BASELINES, held=CREDITS, demand_iops=DEMANDS, seconds=st.integers(1, 4_000))
 @example(baseline=300, held=2_700.5, demand_iops=3_000, seconds=3)
 def test_closed_form_equals_stepping_second_by_second(baseline, held, demand_iops, seconds):
@@ -66,6 +67,7 @@ def test_closed_form_equals_stepping_second_by_second(baseline, held, demand_iop
     assert exact == pytest.approx(stepped, rel=1e-9, abs=1e-3)
 
 
+@settings(deadline=None)
 @given(
     baseline=BASELINES,
     held=CREDITS,
@@ -90,6 +92,7 @@ def test_closed_form_with_a_queue_equals_stepping_second_by_second(
     assert least - 3_000 <= exact.least_credits <= least + 1e-2
 
 
+@settings(deadline=None)
 @given(baseline=BASELINES, held=CREDITS, demand_iops=DEMANDS, seconds=st.floats(0.001, 1e6))
 def test_credits_stay_in_the_bucket_and_service_under_its_ceiling(baseline, held, demand_iops, seconds):
     run = split(baseline=baseline, credits_now=held, demand_iops=demand_iops, seconds=seconds)
@@ -100,12 +103,14 @@ def test_credits_stay_in_the_bucket_and_service_under_its_ceiling(baseline, held
         assert piece.served_iops <= demand_iops
 
 
+@settings(deadline=None)
 @given(held=CREDITS, demand_iops=DEMANDS, seconds=st.integers(1, 100_000))
 def test_a_volume_whose_baseline_reaches_the_burst_never_drains(held, demand_iops, seconds):
     served = serve(baseline=3_000, credits_now=held, demand_iops=demand_iops, seconds=seconds)
     assert served.least_credits >= held
 
 
+@settings(deadline=None)
 @given(baseline=BASELINES, held=CREDITS, demand_iops=DEMANDS, more=DEMANDS, seconds=st.integers(1, 10_000))
 def test_more_demand_never_leaves_more_credits(baseline, held, demand_iops, more, seconds):
     less = serve(baseline=baseline, credits_now=held, demand_iops=demand_iops, seconds=seconds)
