@@ -18,6 +18,7 @@ from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.channel import Channel
 from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
+from burstwatch.adapters.ec2_modify import Ec2Modifier, keep_no_connection
 from burstwatch.adapters.errors import explained
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger import Ledger
@@ -25,7 +26,7 @@ from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
 from burstwatch.core.words import format_instant
 from burstwatch.settings import CLOCK, Clock, Settings, SettingsError
-from burstwatch.watchdog import Shell
+from burstwatch.shell import Shell
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -43,6 +44,14 @@ _CONFIG: Final = Config(
     max_pool_connections=WORKERS,
     user_agent_extra="burstwatch",
 )
+
+_ONCE: Final = _CONFIG.merge(Config(read_timeout=20, retries={"mode": "standard", "total_max_attempts": 1}))
+"""Sent once: an answer that does not come is no reason to ask again for what may have been done."""
+
+_SOON: Final = _CONFIG.merge(
+    Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
+)
+"""For what is good to know, and not worth a long wait."""
 
 
 class ClockError(BurstwatchError):
@@ -182,8 +191,24 @@ class _LateClient:
         return getattr(self._built, name)
 
 
+def build_modifier(session: Session, calls: CallCounter, *, endpoint_url: str | None = None) -> Ec2Modifier:
+    """What modifies volumes; its client is built when the first one is to be modified."""
+
+    def build() -> Any:
+        client = build_client(session, "ec2", calls, endpoint_url=endpoint_url, config=_ONCE)
+        keep_no_connection(client)
+        return client
+
+    return Ec2Modifier(_LateClient(build))  # type: ignore[arg-type]
+
+
 def build_client(
-    session: Session, service: Any, calls: CallCounter, *, endpoint_url: str | None = None
+    session: Session,
+    service: Any,
+    calls: CallCounter,
+    *,
+    endpoint_url: str | None = None,
+    config: Config = _CONFIG,
 ) -> Any:
     """A client with explicit timeouts and retries, its calls counted.
 
@@ -191,7 +216,7 @@ def build_client(
         SettingsError: the AWS configuration holds something that no client can be made of.
     """
     try:
-        client: BaseClient = session.client(service, config=_CONFIG, endpoint_url=endpoint_url)
+        client: BaseClient = session.client(service, config=config, endpoint_url=endpoint_url)
     except (BotoCoreError, ValueError) as error:
         raise SettingsError(f"{error}; correct the AWS configuration or AWS_ENDPOINT_URL") from error
     wire.attach(client)
@@ -199,14 +224,23 @@ def build_client(
     return client
 
 
-def find_account(session: Session, calls: CallCounter) -> str:
-    """The id of the account these credentials belong to; needs no permission.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whom AWS takes the caller for: the account's id, and the name of the user or role there."""
+
+    account: str
+    arn: str
+
+
+def find_identity(session: Session, calls: CallCounter) -> Identity:
+    """Whom these credentials belong to; needs no permission, and waits for no AWS that is out of reach.
 
     Raises:
         AwsError: AWS does not say.
     """
     with explained("sts:GetCallerIdentity"):
-        return str(build_client(session, "sts", calls).get_caller_identity()["Account"])
+        told = build_client(session, "sts", calls, config=_SOON).get_caller_identity()
+        return Identity(account=str(told["Account"]), arn=str(told.get("Arn", "")))
 
 
 def build_channels(session: Session, settings: Settings, calls: CallCounter) -> list[Channel]:

@@ -2,19 +2,25 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.errors import AwsError, AwsFailure
 from burstwatch.core.forecast import HORIZONS_MIN
+from burstwatch.core.modification import Modification
 from burstwatch.core.plan import DueVolume
 from burstwatch.core.samples import PERIOD_S, Series
+from burstwatch.core.target import InstanceLimits
 from burstwatch.core.volume import Volume
 
 _LONG_SPAN_S: Final = PERIOD_S * (max(HORIZONS_MIN) + 5)
-_OPERATIONS_SPAN_S: Final = PERIOD_S * 15
+OPERATIONS_SPAN_S: Final = PERIOD_S * 15
+_INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
+"""An instance's balances come every five minutes: this far back there is one, even a late one."""
+
+_INSTANCE_BALANCES: Final = ("EBSIOBalance%", "EBSByteBalance%")
 _ONE_CALL: Final = 500
 
 
@@ -30,6 +36,7 @@ class Gathering:
     now_s: float
     gap_after_s: float
     failures: list[str] = field(default_factory=list)
+    _in_progress: dict[str, Modification] | None = field(default=None, init=False)
 
     def fleet(self) -> tuple[list[Volume], bool]:
         """Every gp2 volume of the region, and whether that really is every one."""
@@ -47,15 +54,26 @@ class Gathering:
         self._report_all(found.unread)
         return list(found.volumes), list(found.missing)
 
+    def in_progress(self) -> dict[str, Modification]:
+        """Every modification of the region in progress, by volume id; read once in a pass."""
+        if self._in_progress is None:
+            self._in_progress = {}
+            try:
+                for modification in self.ec2.modifications_in_progress(report=self._report):
+                    self._in_progress[modification.volume_id] = modification
+            except AwsError as error:
+                self.failures.append(str(error))
+        return self._in_progress
+
     def smaller_sizes_gib(self) -> dict[str, int]:
         """The lesser size of every modification in progress: it may be the one that earns the credits."""
-        found: dict[str, int] = {}
-        try:
-            for m in self.ec2.modifications_in_progress(report=self._report):
-                found[m.volume_id] = min(m.original.size_gib, m.target.size_gib)
-        except AwsError as error:
-            self.failures.append(str(error))
-        return found
+        return {i: min(m.original.size_gib, m.target.size_gib) for i, m in self.in_progress().items()}
+
+    def modifications(self, volume_ids: Iterable[str]) -> tuple[dict[str, Modification], frozenset[str]]:
+        """The newest modification of each of these volumes that ever had one, and the ids of those unread."""
+        found = self.ec2.modifications_by_id(sorted(volume_ids))
+        self._report_all(found.unread)
+        return dict(found.modifications), frozenset(found.unread)
 
     def instance_states(self, volumes: Iterable[Volume]) -> dict[str, str]:
         """The state of the instance each volume is attached to, by volume id; left out where unknown."""
@@ -67,6 +85,20 @@ class Gathering:
             for volume_id, instance_id in instances.items()
             if instance_id in found.states
         }
+
+    def instance_limits(self, volumes: Iterable[Volume]) -> dict[str, InstanceLimits]:
+        """What the instance of each volume allows, by volume id; left out where that is unknown.
+
+        A balance is the least of its last few minutes; None where the instance has no such bucket, or where
+        it could not be read.
+        """
+        instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
+        found = self.ec2.instance_states(sorted(set(instances.values())))
+        ebs = self.ec2.ebs_limits(sorted(set(found.types.values())))
+        self._report_all({**found.unread, **ebs.unread})
+        limits = {i: ebs.limits[kind] for i, kind in found.types.items() if kind in ebs.limits}
+        limits |= self._with_balances({i: each for i, each in limits.items() if _has_buckets(each)})
+        return {volume_id: limits[i] for volume_id, i in instances.items() if i in limits}
 
     def balances(self, due: Sequence[DueVolume], in_focus: set[str]) -> dict[str, Series | AwsFailure]:
         """Burst balances by volume id.
@@ -83,16 +115,18 @@ class Gathering:
         far = [volume_id for volume_id in polled if volume_id not in in_focus]
         return self._read_balances(near, long_s) | self._read_balances(far, short_s)
 
-    def operations(self, volume_ids: Iterable[str]) -> dict[str, tuple[Series | None, Series | None]]:
-        """Recent read and write operations by volume id; None where they could not be read."""
+    def operations(
+        self, volume_ids: Iterable[str], *, span_s: float = OPERATIONS_SPAN_S
+    ) -> dict[str, tuple[Series | None, Series | None]]:
+        """Read and write operations of the last ``span_s``, by volume id; None where they were not read."""
         ids = list(volume_ids)
         queries = [
             MetricQuery(volume_id, metric, "Sum")
             for volume_id in ids
             for metric in ("VolumeReadOps", "VolumeWriteOps")
         ]
-        found = self.cloudwatch.read(queries, start_s=self.now_s - _OPERATIONS_SPAN_S, end_s=self.now_s)
-        self._report_all({query.volume_id: failure for query, failure in found.unread.items()})
+        found = self.cloudwatch.read(queries, start_s=self.now_s - span_s, end_s=self.now_s)
+        self._report_all({query.subject_id: failure for query, failure in found.unread.items()})
         self._report_messages(found.messages)
         pairs = zip(ids, queries[::2], queries[1::2], strict=True)
         return {i: (found.series.get(reads), found.series.get(writes)) for i, reads, writes in pairs}
@@ -101,8 +135,31 @@ class Gathering:
         queries = [MetricQuery(volume_id, "BurstBalance", "Minimum") for volume_id in volume_ids]
         found = self.cloudwatch.read(queries, start_s=self.now_s - span_s, end_s=self.now_s)
         self._report_messages(found.messages)
-        answers: dict[str, Series | AwsFailure] = {q.volume_id: series for q, series in found.series.items()}
-        return answers | {q.volume_id: failure for q, failure in found.unread.items()}
+        answers: dict[str, Series | AwsFailure] = {q.subject_id: series for q, series in found.series.items()}
+        return answers | {q.subject_id: failure for q, failure in found.unread.items()}
+
+    def _with_balances(self, limits: Mapping[str, InstanceLimits]) -> dict[str, InstanceLimits]:
+        """The same limits by instance id, with what is left in the instance's own buckets."""
+        if not limits:
+            return {}
+        queries = [
+            MetricQuery(instance_id, metric, "Minimum", "InstanceId")
+            for instance_id in limits
+            for metric in _INSTANCE_BALANCES
+        ]
+        start_s = self.now_s - _INSTANCE_BALANCE_SPAN_S
+        found = self.cloudwatch.read(queries, start_s=start_s, end_s=self.now_s)
+        self._report_all({query.subject_id: failure for query, failure in found.unread.items()})
+        self._report_messages(found.messages)
+        least = {q: self._least(found.series.get(q)) for q in queries}
+        pairs = zip(limits.items(), queries[::2], queries[1::2], strict=True)
+        return {
+            i: replace(each, io_balance_pct=least[io], byte_balance_pct=least[byte])
+            for (i, each), io, byte in pairs
+        }
+
+    def _least(self, series: Series | None) -> float | None:
+        return min(series.closed_by(self.now_s).values, default=None) if series else None
 
     def _report(self, subject: str, failure: AwsFailure) -> None:
         self.failures.append(f"{subject}: {failure}")
@@ -118,3 +175,11 @@ class Gathering:
         for sort, count in counts.items():
             others = f" (and {count - 1} more like it)" if count > 1 else ""
             self.failures.append(f"{examples[sort]}{others}")
+
+
+def _has_buckets(limits: InstanceLimits) -> bool:
+    """Whether it can be faster for a while than it is for good."""
+    return (limits.baseline_iops, limits.baseline_throughput_mib_s) != (
+        limits.max_iops,
+        limits.max_throughput_mib_s,
+    )

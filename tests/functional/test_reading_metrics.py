@@ -242,6 +242,24 @@ def test_an_empty_span_is_a_mistake_of_the_caller():
         CloudWatchReader(FakeCloudWatch()).read([balance_of()], END_S, END_S)
 
 
+def test_a_metric_of_an_instance_is_asked_for_where_it_is_published():
+    query = MetricQuery("i-1", "EBSIOBalance%", "Minimum", "InstanceId")
+    client = FakeCloudWatch()
+    assert CloudWatchReader(client).read([query], *SPAN).series[query].values == (50.0,)
+    [[asked]] = [request["MetricDataQueries"] for request in client.requests]
+    assert asked["MetricStat"]["Metric"] == {
+        "Namespace": "AWS/EC2",
+        "MetricName": "EBSIOBalance%",
+        "Dimensions": [{"Name": "InstanceId", "Value": "i-1"}],
+    }
+
+
+@pytest.mark.parametrize("metric", ["EBSIOBalance%", "EBSByteBalance%"])
+def test_a_balance_of_an_instance_is_a_percentage_too(metric):
+    client = Pages({"MetricDataResults": [result(values=[250.0], clocks=["11:58"])]})
+    assert read_one(client, MetricQuery("i-1", metric, "Minimum", "InstanceId")).code == "ImplausibleValue"
+
+
 class Picky(FakeCloudWatch):
     """Rejects every call that contains a bad query."""
 
@@ -269,7 +287,7 @@ class Picky(FakeCloudWatch):
 def test_a_bad_query_is_singled_out_and_hides_no_other(bad, most_calls):
     client = Picky(bad)
     read = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(500), *SPAN)
-    assert {query.volume_id for query in read.unread} == bad
+    assert {query.subject_id for query in read.unread} == bad
     assert len(read.series) == 500 - len(bad)
     assert len(client.requests) <= most_calls
 
@@ -286,7 +304,7 @@ def test_when_every_query_is_bad_the_search_is_given_up():
 def test_every_query_is_read_or_unread_whichever_are_bad(bad, number):
     client = Picky({f"vol-{nth}" for nth in bad})
     read = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(number), *SPAN)
-    assert {query.volume_id for query in read.unread} == client.bad & {f"vol-{nth}" for nth in range(number)}
+    assert {query.subject_id for query in read.unread} == client.bad & {f"vol-{nth}" for nth in range(number)}
     assert len(read.series) + len(read.unread) == number
 
 

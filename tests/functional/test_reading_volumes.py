@@ -8,8 +8,11 @@ from botocore.stub import Stubber
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from burstwatch.adapters.ec2 import Ec2Reader, Modification, Provision
+from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.errors import AwsError, FailureKind
+from burstwatch.core.modification import Modification, Provision
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.target import InstanceLimits
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 ALL_GP2 = {"volume-type": ["gp2"]}
@@ -55,7 +58,7 @@ class FakeEc2:
 
     def describe_instances(self, **request):
         found = self._found(self.instances, request, "InstanceIds", "instance-id")
-        entries = [{"InstanceId": each, "State": {"Name": self.instances[each]}} for each in found]
+        entries = [_instance(each, self.instances[each]) for each in found]
         return self._page([{"Instances": entries}], request, "Reservations")
 
     def _found(self, things, request, ids_parameter, filter_name):
@@ -79,6 +82,10 @@ class FakeEc2:
         first = int(request.get("NextToken", 0))
         token = {"NextToken": str(first + self.page_size)} if first + self.page_size < len(found) else {}
         return {key: found[first : first + self.page_size], **token}
+
+
+def _instance(instance_id, state):
+    return {"InstanceId": instance_id, "InstanceType": "m5.large", "State": {"Name": state}}
 
 
 def _pick(things, each):
@@ -286,6 +293,8 @@ def test_no_ids_are_no_call():
     reader = Ec2Reader(ec2)
     assert not reader.volumes_by_id([]).volumes
     assert not reader.instance_states([]).states
+    assert not reader.modifications_by_id([]).modifications
+    assert not reader.ebs_limits([]).limits
     assert ec2.requests == []
 
 
@@ -368,6 +377,7 @@ def test_instances_have_their_state_and_one_that_is_gone_is_terminated():
     ec2 = FakeEc2(instances={"i-1": "running", "i-2": "stopped"}, refuse=no_instance)
     read = Ec2Reader(ec2).instance_states(["i-1", "i-2", "i-3"])
     assert read.states == {"i-1": "running", "i-2": "stopped", "i-3": "terminated"}
+    assert read.types == {"i-1": "m5.large", "i-2": "m5.large"}
     assert len(ec2.requests) == 2
 
 
@@ -448,3 +458,179 @@ def test_an_unreadable_modification_is_reported_and_hides_no_other(faults):
     [modification] = Ec2Reader(Modifying()).modifications_in_progress(report=faults)
     assert modification.volume_id == "vol-1"
     assert faults["vol-2"].message == "AWS's answer has no 'OriginalVolumeType'"
+
+
+class Modified:
+    """Modifications by volume; asked by filter, as EC2 has it, or never."""
+
+    def __init__(self, *told, fail_with=None):
+        self.told = told
+        self.fail_with = fail_with or {}
+        self.requests = []
+
+    def describe_volumes_modifications(self, **request):
+        self.requests.append(request)
+        assert "VolumeIds" not in request, "one volume that was never modified fails a call that names it"
+        [asked] = request["Filters"]
+        assert (asked["Name"], len(asked["Values"]) <= 200) == ("volume-id", True)
+        for volume_id, error in self.fail_with.items():
+            if volume_id in asked["Values"]:
+                raise error
+        return {"VolumesModifications": [each for each in self.told if each["VolumeId"] in asked["Values"]]}
+
+
+def modified(volume_id="vol-1", **changes):
+    facts = MODIFICATION | {"VolumeId": volume_id} | changes
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def test_a_modification_is_read_whole():
+    later = datetime(2026, 1, 1, 1, tzinfo=UTC)
+    over = modified(ModificationState="failed", EndTime=later, StatusMessage="Try again.")
+    read = Ec2Reader(Modified(over)).modifications_by_id(["vol-1"]).modifications["vol-1"]
+    assert (read.ended_at, read.status_message, read.has_failed) == (later, "Try again.", True)
+
+
+def test_modifications_are_looked_up_200_at_a_time_and_one_never_modified_is_absent():
+    ids = [f"vol-{nth}" for nth in range(401)]
+    ec2 = Modified(modified("vol-0"), modified("vol-400"))
+    read = Ec2Reader(ec2).modifications_by_id([*ids, "vol-0"])
+    assert (list(read.modifications), read.unread) == (["vol-0", "vol-400"], {})
+    assert [len(request["Filters"][0]["Values"]) for request in ec2.requests] == [200, 200, 1]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_modifications_of_a_volume_the_newest_counts(order):
+    told = [
+        modified(StartTime=None, Progress=1),
+        modified(StartTime=NEW_YEAR, Progress=2),
+        modified(StartTime=datetime(2026, 1, 2, tzinfo=UTC), Progress=3),
+    ]
+    read = Ec2Reader(Modified(*told[::order])).modifications_by_id(["vol-1"])
+    assert read.modifications["vol-1"].progress_pct == 3
+
+
+def test_modifications_that_cannot_be_read_are_unread_with_their_batch_or_alone():
+    ids = [f"vol-{nth}" for nth in range(201)]
+    throttled = refusal("RequestLimitExceeded", "Request limit exceeded.", "DescribeVolumesModifications")
+    ec2 = Modified(modified("vol-7"), modified("vol-200", TargetSize=None), fail_with={"vol-0": throttled})
+    read = Ec2Reader(ec2).modifications_by_id(ids)
+    assert read.modifications == {}
+    assert list(read.unread) == ids
+    assert read.unread["vol-7"].code == "RequestLimitExceeded"
+    assert read.unread["vol-200"].message == "AWS's answer has no 'TargetSize'"
+
+
+def test_modifications_by_id_are_a_request_that_ec2_knows(client):
+    asked = {
+        "Filters": [{"Name": "volume-id", "Values": ["vol-1"]}],
+        "MaxResults": 500,
+        "IncludeManagedResources": True,
+    }
+    with Stubber(client) as stub:
+        stub.add_response("describe_volumes_modifications", {"VolumesModifications": [MODIFICATION]}, asked)
+        assert list(Ec2Reader(client).modifications_by_id(["vol-1"]).modifications) == ["vol-1"]
+
+
+def test_provisioned_iops_are_those_of_every_volume_of_the_type(client):
+    asked = {
+        "MaxResults": 500,
+        "Filters": [{"Name": "volume-type", "Values": ["io1"]}],
+        "IncludeManagedResources": True,
+    }
+    first = [described("vol-1", Iops=1_000), described("vol-2", Iops=2_500, Size=None)]
+    with Stubber(client) as stub:
+        stub.add_response("describe_volumes", {"Volumes": first, "NextToken": "t"}, asked)
+        stub.add_response(
+            "describe_volumes", {"Volumes": [described("vol-3", Iops=100)]}, asked | {"NextToken": "t"}
+        )
+        assert Ec2Reader(client).provisioned_iops(VolumeType.IO1) == 3_600
+
+
+def test_provisioned_iops_that_cannot_be_read_are_no_number(client):
+    with Stubber(client) as stub:
+        stub.add_client_error("describe_volumes", "UnauthorizedOperation")
+        with pytest.raises(AwsError, match="ec2:DescribeVolumes failed"):
+            Ec2Reader(client).provisioned_iops(VolumeType.IO2)
+
+
+M5_LARGE = {
+    "InstanceType": "m5.large",
+    "EbsInfo": {
+        "EbsOptimizedSupport": "default",
+        "EbsOptimizedInfo": {
+            "BaselineBandwidthInMbps": 650,
+            "BaselineThroughputInMBps": 81.25,
+            "BaselineIops": 3_600,
+            "MaximumBandwidthInMbps": 4_750,
+            "MaximumThroughputInMBps": 593.75,
+            "MaximumIops": 18_750,
+        },
+    },
+}
+LIMITLESS = [
+    {"InstanceType": "t2.micro", "EbsInfo": {"EbsOptimizedSupport": "unsupported"}},
+    {"InstanceType": "c3.xlarge", "EbsInfo": M5_LARGE["EbsInfo"] | {"EbsOptimizedSupport": "supported"}},
+    {"InstanceType": "x9.half", "EbsInfo": {"EbsOptimizedSupport": "default", "EbsOptimizedInfo": {}}},
+    {"InstanceType": "x9.none"},
+]
+
+
+class Types:
+    def __init__(self, *told):
+        self.told = {each["InstanceType"]: each for each in told}
+        self.requests = []
+        self.error = None
+
+    def describe_instance_types(self, **request):
+        self.requests.append(request)
+        if self.error:
+            raise self.error
+        [asked] = request["Filters"]
+        assert len(asked["Values"]) <= 100
+        return {"InstanceTypes": [self.told[each] for each in asked["Values"] if each in self.told]}
+
+
+def test_the_limits_of_an_instance_type_are_told_in_mib_per_second():
+    # 81.25 MB/s = 81,250,000 / 1,048,576 = 77.486 MiB/s; 593.75 MB/s = 566.244 MiB/s
+    read = Ec2Reader(Types(M5_LARGE)).ebs_limits(["m5.large"])
+    assert read.unread == {}
+    assert read.limits["m5.large"] == InstanceLimits(
+        max_iops=18_750,
+        max_throughput_mib_s=pytest.approx(566.244, abs=0.001),
+        baseline_iops=3_600,
+        baseline_throughput_mib_s=pytest.approx(77.486, abs=0.001),
+    )
+
+
+def test_a_type_without_limits_of_its_own_is_left_out():
+    names = [each["InstanceType"] for each in LIMITLESS]
+    read = Ec2Reader(Types(*LIMITLESS)).ebs_limits([*names, "unheard.of"])
+    assert (read.limits, read.unread) == ({}, {})
+
+
+def test_each_type_is_asked_for_once_in_the_life_of_a_reader_100_at_a_time():
+    ec2 = Types(M5_LARGE)
+    reader = Ec2Reader(ec2)
+    names = ["m5.large", *(f"x{nth}.large" for nth in range(200))]
+    for _ in range(2):
+        assert list(reader.ebs_limits([*names, "m5.large"]).limits) == ["m5.large"]
+    assert [len(request["Filters"][0]["Values"]) for request in ec2.requests] == [100, 100, 1]
+
+
+def test_limits_that_could_not_be_read_are_asked_for_again():
+    ec2 = Types(M5_LARGE)
+    reader = Ec2Reader(ec2)
+    ec2.error = refusal("UnauthorizedOperation", "no", "DescribeInstanceTypes")
+    read = reader.ebs_limits(["m5.large"])
+    assert read.limits == {}
+    assert str(read.unread["m5.large"]).startswith("ec2:DescribeInstanceTypes failed (UnauthorizedOperation)")
+    ec2.error = None
+    assert list(reader.ebs_limits(["m5.large"]).limits) == ["m5.large"]
+
+
+def test_instance_types_are_a_request_that_ec2_knows(client):
+    asked = {"Filters": [{"Name": "instance-type", "Values": ["m5.large"]}], "MaxResults": 100}
+    with Stubber(client) as stub:
+        stub.add_response("describe_instance_types", {"InstanceTypes": [M5_LARGE]}, asked)
+        assert list(Ec2Reader(client).ebs_limits(["m5.large"]).limits) == ["m5.large"]

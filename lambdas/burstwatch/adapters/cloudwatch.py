@@ -36,18 +36,20 @@ _BAD_REQUEST_CODES: Final = error_codes(
 _MOST_CALLS_PER_BATCH: Final = 64
 """Three bad queries among 500 are singled out in 50 calls; when all are bad, there is no use in going on."""
 
-_LIMITS: Final = {"BurstBalance": (0.0, 100.0)}
+_NAMESPACES: Final = {"VolumeId": "AWS/EBS", "InstanceId": "AWS/EC2"}
+_LIMITS: Final = dict.fromkeys(("BurstBalance", "EBSIOBalance%", "EBSByteBalance%"), (0.0, 100.0))
 _TOLERANCE: Final = 0.5
 """How far outside its limits a value may be to count as rounding, and is then moved to the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricQuery:
-    """One statistic of one metric that is published under the volume's id alone."""
+    """One statistic of one metric that is published under one id alone: a volume's, or an instance's."""
 
-    volume_id: str
+    subject_id: str
     metric: str
     stat: str
+    dimension: str = "VolumeId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,9 +188,9 @@ def _query_id(index: int) -> str:
 def _asked(index: int, query: MetricQuery) -> dict[str, Any]:
     """Without a unit: a wrong one would silently bring nothing."""
     metric = {
-        "Namespace": "AWS/EBS",
+        "Namespace": _NAMESPACES[query.dimension],
         "MetricName": query.metric,
-        "Dimensions": [{"Name": "VolumeId", "Value": query.volume_id}],
+        "Dimensions": [{"Name": query.dimension, "Value": query.subject_id}],
     }
     return {
         "Id": _query_id(index),
@@ -281,8 +283,8 @@ def _unread(query: MetricQuery, code: str, why: str, kind: FailureKind = Failure
     return AwsFailure(
         kind=kind,
         code=code,
-        message=f"{query.metric} of {query.volume_id} cannot be used: {why}",
+        message=f"{query.metric} of {query.subject_id} cannot be used: {why}",
         next_step="it is read again at the next look; if it lasts, compare with the CloudWatch console",
         action=_ACTION,
-        resource=query.volume_id,
+        resource=query.subject_id,
     )

@@ -17,6 +17,9 @@ from burstwatch.adapters.errors import (
     explained,
 )
 from burstwatch.adapters.wire import pages
+from burstwatch.core.modification import Modification, Provision
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.target import InstanceLimits
 from burstwatch.core.volume import Volume
 
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ PAGE_SIZE: Final = 500
 _FILTER_VALUES: Final = 200
 """What one filter of EC2 takes at most."""
 
+_INSTANCE_TYPES: Final = 100
+"""What DescribeInstanceTypes gives at most in one page."""
+
+_MIB_PER_MB: Final = 1e6 / 2**20
 _IN_PROGRESS: Final = ("modifying", "optimizing")
 _LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
 _Read = TypeVar("_Read")
@@ -48,32 +55,30 @@ class VolumesRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceStates:
-    """AWS's word for the state of each instance; one that AWS no longer knows is ``terminated``."""
+    """AWS's word for the state of each instance; one that AWS no longer knows is ``terminated``.
+
+    ``types`` has the type of each instance that AWS still knows, such as ``m5.large``.
+    """
 
     states: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provision:
-    """What a volume is made to be, before or after a modification."""
+class ModificationsRead:
+    """The newest modification of each volume; a volume in neither has none that AWS remembers."""
 
-    volume_type: str
-    size_gib: int
-    iops: int | None = None
-    throughput_mib_s: int | None = None
+    modifications: Mapping[str, Modification] = field(default_factory=dict)
+    unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Modification:
-    """AWS's record of a volume's newest modification; ``state`` is AWS's word."""
+class EbsLimitsRead:
+    """What each instance type allows its volumes together; a type in neither has no limits that AWS tells."""
 
-    volume_id: str
-    state: str
-    original: Provision
-    target: Provision
-    progress_pct: int | None = None
-    started_at: datetime | None = None
+    limits: Mapping[str, InstanceLimits] = field(default_factory=dict)
+    unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
 class _Lookup(NamedTuple):
@@ -108,6 +113,7 @@ class Ec2Reader:
     def __init__(self, client: "EC2Client") -> None:
         self._client = client
         self._asks_for_managed = True
+        self._ebs_limits: dict[str, InstanceLimits | None] = {}
 
     def volumes(self, filters: Mapping[str, Sequence[str]], *, report: Report) -> Iterator[Volume]:
         """Every volume of the region that passes EC2's own filters, such as ``{"volume-type": ["gp2"]}``.
@@ -133,18 +139,46 @@ class Ec2Reader:
         return VolumesRead(volumes=volumes, missing=missing, unread=unread)
 
     def instance_states(self, instance_ids: Iterable[str]) -> InstanceStates:
-        """Whether these instances are running, stopped or gone."""
+        """Whether these instances are running, stopped or gone, and of what type they are."""
         wanted = list(dict.fromkeys(instance_ids))
         unread: dict[str, AwsFailure] = {}
-        states = {
-            instance["InstanceId"]: instance.get("State", {}).get("Name", "unknown")
+        found = {
+            instance["InstanceId"]: instance
             for answer in self._by_id(_INSTANCES, wanted, unread)
             for reservation in answer.get("Reservations", ())
             for instance in reservation.get("Instances", ())
         }
-        accounted = states.keys() | unread.keys()
+        states = {each: told.get("State", {}).get("Name", "unknown") for each, told in found.items()}
+        types = {each: told["InstanceType"] for each, told in found.items() if told.get("InstanceType")}
+        accounted = found.keys() | unread.keys()
         gone = dict.fromkeys((each for each in wanted if each not in accounted), "terminated")
-        return InstanceStates(states=states | gone, unread=unread)
+        return InstanceStates(states=states | gone, types=types, unread=unread)
+
+    def ebs_limits(self, instance_types: Iterable[str]) -> EbsLimitsRead:
+        """What these instance types allow their volumes together; each is asked for once in a reader's life.
+
+        Asked for by filter: an unknown type fails a call that names it. A type without limits of its own (a
+        t2, or an older one that is EBS-optimized on demand only) is left out.
+        """
+        wanted = list(dict.fromkeys(instance_types))
+        unread: dict[str, AwsFailure] = {}
+        for batch in _batches([each for each in wanted if each not in self._ebs_limits], _INSTANCE_TYPES):
+            try:
+                self._ebs_limits.update(dict.fromkeys(batch) | self._read_ebs_limits(batch))
+            except AwsError as error:
+                unread.update(dict.fromkeys(batch, error.failure))
+        known = {each: self._ebs_limits.get(each) for each in wanted}
+        return EbsLimitsRead(limits={k: found for k, found in known.items() if found}, unread=unread)
+
+    def _read_ebs_limits(self, instance_types: Sequence[str]) -> dict[str, InstanceLimits | None]:
+        with explained("ec2:DescribeInstanceTypes"):
+            answers = pages(
+                self._client.describe_instance_types,
+                Filters=[{"Name": "instance-type", "Values": list(instance_types)}],
+                MaxResults=_INSTANCE_TYPES,
+            )
+            told = [each for answer in answers for each in answer.get("InstanceTypes", ())]
+        return {each.get("InstanceType", ""): ebs_limits_from(each) for each in told}
 
     def modifications_in_progress(self, *, report: Report) -> Iterator[Modification]:
         """Every modification of the region that is not over yet.
@@ -158,6 +192,36 @@ class Ec2Reader:
         filters = {"modification-state": _IN_PROGRESS}
         for page in self._listing("describe_volumes_modifications", action, filters):
             yield from _each(page.get("VolumesModifications", ()), modification_from, action, report)
+
+    def modifications_by_id(self, volume_ids: Iterable[str]) -> ModificationsRead:
+        """The newest modification of each of these volumes.
+
+        Asked for by filter: one volume that was never modified fails a call that names it.
+        """
+        action = "ec2:DescribeVolumesModifications"
+        newest: dict[str, Modification] = {}
+        unread: dict[str, AwsFailure] = {}
+        for batch in _batches(list(dict.fromkeys(volume_ids)), _FILTER_VALUES):
+            listing = self._listing("describe_volumes_modifications", action, {"volume-id": batch})
+            try:
+                told = [each for page in listing for each in page.get("VolumesModifications", ())]
+            except AwsError as error:
+                unread.update(dict.fromkeys(batch, error.failure))
+                continue
+            for each in _each(told, modification_from, action, unread.__setitem__):
+                known = newest.get(each.volume_id)
+                if known is None or (each.started_at or _LONG_AGO) >= (known.started_at or _LONG_AGO):
+                    newest[each.volume_id] = each
+        return ModificationsRead(modifications=newest, unread=unread)
+
+    def provisioned_iops(self, volume_type: VolumeType) -> int:
+        """What all volumes of this type in the region are provisioned for together.
+
+        Raises:
+            AwsError: The volumes could not be listed.
+        """
+        listing = self._listing("describe_volumes", "ec2:DescribeVolumes", {"volume-type": [volume_type]})
+        return sum(each.get("Iops", 0) for page in listing for each in page.get("Volumes", ()))
 
     def _listing(
         self, operation: str, action: str, filters: Mapping[str, Sequence[str]]
@@ -183,8 +247,7 @@ class Ec2Reader:
         self, lookup: _Lookup, ids: Sequence[str], unread: dict[str, AwsFailure]
     ) -> Iterator[Described]:
         """The answers for these ids, batch by batch; a batch that fails for good goes to ``unread``."""
-        for first in range(0, len(ids), PAGE_SIZE):
-            batch = ids[first : first + PAGE_SIZE]
+        for batch in _batches(ids, PAGE_SIZE):
             try:
                 with explained(lookup.action):
                     answers = self._batch_by_id(lookup, batch)
@@ -204,9 +267,12 @@ class Ec2Reader:
         except ClientError as error:
             if error.response["Error"]["Code"] not in lookup.bad_id_codes:
                 raise
-        parts = (batch[first : first + _FILTER_VALUES] for first in range(0, len(batch), _FILTER_VALUES))
-        filters = ({lookup.filter_name: part} for part in parts)
+        filters = ({lookup.filter_name: part} for part in _batches(batch, _FILTER_VALUES))
         return [page for each in filters for page in self._listing(lookup.operation, lookup.action, each)]
+
+
+def _batches(ids: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+    return (ids[first : first + most] for first in range(0, len(ids), most))
 
 
 def _each(
@@ -277,6 +343,26 @@ def modification_from(described: Described) -> Modification:
         target=_provision(described, "Target"),
         progress_pct=described.get("Progress"),
         started_at=_utc(described.get("StartTime")),
+        ended_at=_utc(described.get("EndTime")),
+        status_message=described.get("StatusMessage") or None,
+    )
+
+
+def ebs_limits_from(described: Described) -> InstanceLimits | None:
+    """One entry of DescribeInstanceTypes; None where the limits are not there or do not always apply.
+
+    AWS tells megabytes per second, volumes are given mebibytes.
+    """
+    ebs = described.get("EbsInfo", {})
+    told = ebs.get("EbsOptimizedInfo", {})
+    needed = ("BaselineIops", "MaximumIops", "BaselineThroughputInMBps", "MaximumThroughputInMBps")
+    if ebs.get("EbsOptimizedSupport") != "default" or any(told.get(name) is None for name in needed):
+        return None
+    return InstanceLimits(
+        max_iops=told["MaximumIops"],
+        max_throughput_mib_s=told["MaximumThroughputInMBps"] * _MIB_PER_MB,
+        baseline_iops=told["BaselineIops"],
+        baseline_throughput_mib_s=told["BaselineThroughputInMBps"] * _MIB_PER_MB,
     )
 
 

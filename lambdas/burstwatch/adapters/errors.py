@@ -92,6 +92,24 @@ def explain(error: Exception, action: str = "") -> AwsFailure:
     )
 
 
+def left_no_effect(error: Exception) -> bool:
+    """Whether a call that changes something surely changed nothing: it was refused, or never sent.
+
+    Where this is false it may have been carried out, and only asking AWS tells.
+
+    Args:
+        error: One of ``AWS_ERRORS``.
+    """
+    if not isinstance(error, botocore.ClientError):
+        return isinstance(error, _UNSENT) or _words_before_sending(error) is not None
+    code = str(error.response.get("Error", {}).get("Code") or "")
+    if code in _THROTTLED:
+        return True
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    is_aws_code = code[:1].isalpha() and code != "Unknown" and code not in _TRANSIENT
+    return is_aws_code and _BAD_REQUEST <= status < _SERVER_ERROR
+
+
 class _Words(NamedTuple):
     kind: FailureKind
     message: str
@@ -118,6 +136,12 @@ _BAD_CONFIGURATION: Final = (
     botocore.InvalidEndpointConfigurationError,
     botocore.InvalidRetryConfigurationError,
     botocore.InvalidProxiesConfigError,
+)
+_UNSENT: Final = (
+    botocore.ParamValidationError,
+    botocore.EndpointConnectionError,
+    botocore.ConnectTimeoutError,
+    botocore.ProxyConnectionError,
 )
 
 
@@ -202,6 +226,7 @@ _BAD_SIGNATURE: Final = error_codes("SignatureDoesNotMatch InvalidSignature Inva
 _BAD_TIME: Final = error_codes("RequestExpired RequestTimeTooSkewed RequestInTheFuture")
 _SUSPECT_SKEW_S: Final = 240.0
 """AWS tolerates five minutes; less than four is no reason to suspect the clock."""
+_BAD_REQUEST: Final = 400
 _SERVER_ERROR: Final = 500
 _LONGEST_MESSAGE: Final = 400
 
@@ -229,6 +254,20 @@ def _explain_answer(error: botocore.ClientError, action: str) -> AwsFailure:
     )
 
 
+_RAISE_QUOTA: Final = "ask for a higher quota (Service Quotas, Amazon EBS), or free some of it"
+_NOT_NOW: Final = {
+    "IncorrectModificationState": "wait until its modification is completed",
+    "VolumeModificationRateExceeded": "wait, AWS allows four modifications of a volume in 24 hours",
+    "IncorrectState": "wait until it is in-use or available",
+    "UnsupportedOperation": "change it by hand, AWS does not allow this here",
+    "MaxIOPSLimitExceeded": _RAISE_QUOTA,
+    "VolumeModificationSizeLimitExceeded": _RAISE_QUOTA,
+    "VolumeLimitExceeded": _RAISE_QUOTA,
+    "VolumeIOPSLimit": "ask for fewer IOPS, or spread them over several volumes",
+}
+"""What AWS does not do for this volume now, and what helps."""
+
+
 def _words_for_other(code: str, message: str, metadata: Mapping[str, Any]) -> _Words:
     if code in _THROTTLED:
         step = "try again later; if it lasts, ask AWS for a higher quota"
@@ -236,6 +275,8 @@ def _words_for_other(code: str, message: str, metadata: Mapping[str, Any]) -> _W
     if code in _TRANSIENT or metadata.get("HTTPStatusCode", 0) >= _SERVER_ERROR:
         step = "try again; if it lasts, look at the AWS Health Dashboard"
         return _Words(FailureKind.RETRYABLE, f"AWS had a fault of its own ({message})", step)
+    if code in _NOT_NOW:
+        return _Words(FailureKind.REFUSED, message, _NOT_NOW[code])
     if "NotFound" in code:
         return _Words(FailureKind.NOT_FOUND, message, "check the id, the region and the account")
     request_id = metadata.get("RequestId", "(none given)")
