@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, TickKind, VolumeState
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Phase
+from burstwatch.core.ledger import Begun, Caps, Change, EntryKind, LedgerEntry, TickKind, VolumeState
 from burstwatch.core.levels import Level
+from burstwatch.core.prices import Configuration, VolumeType
 
 
 def change(number: int) -> Change:
@@ -20,6 +22,46 @@ def change(number: int) -> Change:
         volume_id=volume_id, revision=1, level=Level.WARNING, next_look_at_s=1, balance_pct=31.5
     )
     return Change(volume_id=volume_id, expected_revision=None, state=state)
+
+
+def flipped(number: int, phase: Phase, *, revision: int) -> Change:
+    """What an intent or its outcome changes, with its entry."""
+    volume_id = f"vol-{number:017x}"
+    flip = Flip(
+        phase=phase,
+        direction=Direction.OUT,
+        intent_id=f"{number:016x}",
+        cause=Cause.DRAINING,
+        by=WATCHDOG,
+        original=Configuration(volume_type=VolumeType.GP2),
+        target=Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128),
+        size_gib=100,
+        asked_at_s=1,
+        usd_per_month=1.5,
+    )
+    state = VolumeState(volume_id=volume_id, revision=revision, level=Level.CRITICAL, flip=flip)
+    kind = EntryKind.INTENT if phase is Phase.ASKED else EntryKind.ACCEPTED
+    entry = LedgerEntry(
+        volume_id=volume_id, revision=revision, kind=kind, at_s=revision, body=flip.to_document()
+    )
+    expected = None if phase is Phase.ASKED and revision == 1 else revision - 1
+    return Change(volume_id=volume_id, expected_revision=expected, state=state, entries=[entry])
+
+
+def flip_one_by_one(ledger: SqliteLedger, numbers: range) -> None:
+    """The intent and the outcome of each, as a pass that flips them would record them."""
+    for number in numbers:
+        begin(ledger, number)
+        accepted = flipped(number, Phase.CHANGING, revision=2)
+        assert ledger.commit([accepted], channels=[])
+
+
+def begin(ledger: SqliteLedger, number: int) -> None:
+    """One intent, within caps that have to be added up."""
+    caps = Caps(volumes=1_000_000, usd_per_month=1e9)
+    intent = flipped(number, Phase.ASKED, revision=1)
+    begun = ledger.begin(intent, caps, now_s=0, heeds_holds=True, channels=[])
+    assert begun.begun is Begun.RECORDED
 
 
 def history(number: int, count: int) -> list[LedgerEntry]:
@@ -62,6 +104,16 @@ def main(entries: int) -> None:
         timed("commit of 1,000 changes", lambda: ledger.commit(many[:1_000], channels=[]))
         ledger.commit(many[1_000:], channels=[])
         timed("states of 5,000 volumes", ledger.states)
+        some = {change.volume_id for change in many[:100]}
+        timed("states of 100 of 5,000 volumes", lambda: ledger.states_of(some))
+        timed("begin of 1 intent beside 5,000 states", lambda: begin(ledger, 10_000))
+        timed(
+            "100 intents and 100 outcomes, one by one", lambda: flip_one_by_one(ledger, range(20_000, 20_100))
+        )
+        away = [flipped(number, Phase.ON_TARGET, revision=2) for number in range(5_000)]
+        ledger.commit(away, channels=[])
+        timed("begin of 1 intent beside 5,000 flips", lambda: begin(ledger, 30_000))
+        timed("states of 5,000 flipped volumes", ledger.states)
         timed(f"entries of one volume ({per_volume:,})", lambda: ledger.entries("vol-00000000000000001"))
         fleet = frozenset(range(2**63, 2**63 + 100_000))
         timed("roster of 100,000, written", lambda: ledger.complete_tick(TickKind.SWEEP, 300, roster=fleet))

@@ -1,33 +1,37 @@
-"""The SQLite ledger: what it keeps, who wins a race, and what it says when it cannot be used."""
+"""The SQLite ledger's file: who wins a race for it, and what is said when it cannot be used."""
 
 import os
 import signal
 import sqlite3
 import stat
 import subprocess
-import sys
 import tempfile
-import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
+from racing import processes, race
+from some_changes import MAIL, A, B, C, a_change, a_state, an_alert, an_entry, sent_ids
+from some_flips import an_intent
 
-from burstwatch.adapters.ledger_sqlite import SCHEMA_VERSION, LedgerError, SqliteLedger
-from burstwatch.core.alerts import Alert, AlertKind, alert_id, make_digest
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION, LedgerError
 from burstwatch.core.assess import UnknownReason
-from burstwatch.core.ledger import Change, Delivery, EntryKind, LedgerEntry, TickKind, VolumeState
+from burstwatch.core.ledger import (
+    Beginning,
+    Begun,
+    Caps,
+    Change,
+    EntryKind,
+    TickKind,
+    VolumeState,
+)
 from burstwatch.core.levels import Level
-from burstwatch.core.place import Place
 
-A, B, C = "vol-0a", "vol-0b", "vol-0c"
-MAIL, SLACK = "mail", "slack"
-SOURCES = Path(__file__).parents[2] / "lambdas"
 NOBODY = 65534
 
 
@@ -49,180 +53,25 @@ def other(ledger, path):
         yield opened
 
 
-def a_state(volume_id=A, revision=100, **known):
-    return VolumeState(volume_id=volume_id, revision=revision, **({"level": Level.WARNING} | known))
-
-
-def an_alert(volume_id=A, revision=100, kind=AlertKind.DRAINING, time_s=None):
-    return Alert(
-        alert_id=alert_id(str(volume_id), kind, revision),
-        kind=kind,
-        level=Level.WARNING,
-        previous_level=Level.OK,
-        volume_id=volume_id,
-        time_s=revision if time_s is None else time_s,
-        volume={"volume_id": volume_id, "name": "ci-7"},
-        reading={"burst_balance_pct": 31.5, "unknown_reason": None},
-        forecast={"time_to_empty_s": 715},
-        evidence={"drain_per_s_by_horizon": {"3m": 2100.0}, "tag_faults": ["a", "ü"]},
-        action="aws ec2 modify-volume",
-    )
-
-
-def an_entry(volume_id=A, revision=100, kind=EntryKind.LEVEL_CHANGED, at_s=None, body=None):
-    return LedgerEntry(
-        volume_id=volume_id,
-        revision=revision,
-        kind=kind,
-        at_s=revision if at_s is None else at_s,
-        body=body or {},
-    )
-
-
-def a_change(volume_id=A, *, expected=None, revision=100, dropped=False, alerts=None):
-    """A volume that enters a level, with the alert about it."""
-    alerts = (an_alert(volume_id, revision),) if alerts is None else alerts
-    told = [an_entry(volume_id, revision, EntryKind.ALERT, body=alert.to_document()) for alert in alerts]
-    return Change(
-        volume_id=volume_id,
-        expected_revision=expected,
-        state=None if dropped else a_state(volume_id, revision),
-        entries=[an_entry(volume_id, revision, body={"from": "ok", "to": "warning"}), *told],
-        alerts=alerts,
-    )
-
-
-def a_digest(*alerts):
-    return make_digest(alerts, place=Place(region="us-east-1"), runbooks_url="https://runbooks", now_s=500)
-
-
-def kinds(ledger, volume_id=A):
-    return [entry.kind for entry in ledger.entries(volume_id)]
-
-
-def sent_ids(ledger, *channels):
-    return [delivery.alert.alert_id for delivery in ledger.waiting(channels=channels)]
-
-
 # What is kept
 
 
-def test_a_new_ledger_knows_nothing(ledger):
-    assert ledger.states() == {}
-    assert ledger.entries(A) == []
-    assert ledger.roster() is None
-    assert ledger.waiting(channels=[MAIL]) == []
-
-
-def test_a_state_comes_back_with_every_field_after_reopening(path):
-    full = VolumeState(
-        volume_id=A,
-        revision=1_700_000_000,
-        level=Level.CRITICAL,
-        level_since_s=1,
-        unknown_reason=UnknownReason.READ_FAILED,
-        unknown_since_s=2,
-        alerted_level=Level.WARNING,
-        alerted_at_s=3,
-        gap_alerted=True,
-        next_look_at_s=4,
-        arrived_at_s=5,
-        smaller_size_gib=6,
-        modified_at_s=7,
-        balance_pct=8.125,
-        balance_at_s=9,
+def test_a_state_that_an_older_burstwatch_wrote_is_read_as_it_was_meant(ledger):
+    """It wrote every field that was not None, also where it was the default."""
+    body = (
+        '{"volume_id":"vol-0a","revision":7,"level":"ok","level_since_s":0,"unknown_reason":"detached",'
+        '"alerted_level":"warning","gap_alerted":false,"balance_pct":31.5}'
     )
-    bare = VolumeState(volume_id=B, revision=1)
-    with SqliteLedger.open(path) as ledger:
-        changes = [Change(volume_id=s.volume_id, expected_revision=None, state=s) for s in (full, bare)]
-        assert ledger.commit(changes, channels=[]) == {A, B}
-    with SqliteLedger.open(path) as ledger:
-        assert repr(ledger.states()) == repr({A: full, B: bare})
-
-
-def test_a_change_writes_the_state_its_history_and_what_is_to_be_sent(ledger):
-    change = a_change()
-    assert ledger.commit([change], channels=[MAIL, SLACK]) == {A}
-    assert ledger.states() == {A: change.state}
-    assert ledger.entries(A) == list(change.entries)
-    assert ledger.waiting(channels=[MAIL, SLACK]) == [
-        Delivery(alert=change.alerts[0], channel=MAIL, attempts=0),
-        Delivery(alert=change.alerts[0], channel=SLACK, attempts=0),
-    ]
-
-
-def test_a_stale_change_is_skipped_whole_and_the_rest_is_applied(ledger):
-    ledger.commit([a_change(A), a_change(B)], channels=[])
-    stale, fresh = a_change(A, expected=99, revision=101), a_change(B, expected=100, revision=101)
-    unseen = a_change(C, expected=100, revision=101)
-    assert ledger.commit([stale, fresh, unseen], channels=[MAIL]) == {B}
-    assert {v: state.revision for v, state in ledger.states().items()} == {A: 100, B: 101}
-    assert len(ledger.entries(A)) == 2
-    assert ledger.entries(C) == []
-    assert sent_ids(ledger, MAIL) == [fresh.alerts[0].alert_id]
-
-
-def test_a_change_made_from_no_state_is_stale_once_there_is_one(ledger):
-    ledger.commit([a_change()], channels=[])
-    assert ledger.commit([a_change(expected=None, revision=101)], channels=[]) == set()
-
-
-def test_a_calm_volume_loses_its_state_and_keeps_its_history(ledger):
-    ledger.commit([a_change()], channels=[])
-    assert ledger.commit([a_change(expected=100, revision=101, dropped=True)], channels=[]) == {A}
-    assert ledger.states() == {}
-    assert len(ledger.entries(A)) == 4
-    assert ledger.commit([a_change(expected=None, revision=102)], channels=[]) == {A}
-
-
-def test_without_channels_an_alert_is_history_and_nothing_waits(ledger):
-    ledger.commit([a_change()], channels=[])
-    assert kinds(ledger) == [EntryKind.LEVEL_CHANGED, EntryKind.ALERT]
-    assert ledger.waiting(channels=[MAIL, SLACK]) == []
-
-
-def test_an_alert_without_an_entry_of_its_own_still_gets_one(ledger):
-    alert = an_alert()
-    ledger.commit(
-        [Change(volume_id=A, expected_revision=None, state=a_state(), alerts=[alert])], channels=[MAIL]
-    )
-    (entry,) = ledger.entries(A)
-    assert (entry.kind, entry.revision, entry.at_s) == (EntryKind.ALERT, 100, 100)
-    assert Alert.from_document(entry.body) == alert
-    assert sent_ids(ledger, MAIL) == [alert.alert_id]
-
-
-def test_the_same_alert_committed_again_is_neither_written_nor_sent_twice(ledger):
-    """Two watchdogs reject one policy at one time: there is no state whose revision could tell them apart."""
-    rejected = a_change("policy", dropped=True, alerts=(an_alert("policy", 100, AlertKind.POLICY_REJECTED),))
-    sent = []
-    for _ in range(2):
-        assert ledger.commit([rejected], channels=[MAIL]) == {"policy"}
-        for delivery in ledger.waiting(channels=[MAIL]):
-            assert ledger.claim(delivery, now_s=0, lease_s=60)
-            ledger.delivered(delivery, at_s=101)
-            sent.append(delivery.alert.alert_id)
-    assert sent == [rejected.alerts[0].alert_id]
-    assert kinds(ledger, "policy") == [EntryKind.LEVEL_CHANGED, EntryKind.ALERT, EntryKind.DELIVERED]
-
-
-def test_entries_are_told_oldest_first_from_the_time_asked_for(ledger):
-    entries = [an_entry(revision=r, at_s=at_s) for r, at_s in ((1, 30), (2, 10), (3, 20), (4, 30))]
-    ledger.commit(
-        [Change(volume_id=A, expected_revision=None, state=a_state(), entries=entries)], channels=[]
-    )
-    assert [entry.revision for entry in ledger.entries(A)] == [2, 3, 1, 4]
-    assert [entry.revision for entry in ledger.entries(A, since_s=20)] == [3, 1, 4]
-
-
-def test_a_write_that_fails_half_way_leaves_the_ledger_as_it_was(ledger):
-    unwritable = a_change(B, alerts=(replace(an_alert(B), evidence={"not": {"JSON"}}),))
-    unwritable = replace(unwritable, entries=())
-    with pytest.raises(TypeError):
-        ledger.commit([a_change(A), unwritable], channels=[MAIL])
-    assert ledger.states() == {}
-    assert ledger.entries(A) == []
-    assert ledger.commit([a_change(A)], channels=[MAIL]) == {A}
+    ledger._connection.execute("INSERT INTO states VALUES (?, 7, ?)", (A, body))
+    assert ledger.states() == {
+        A: VolumeState(
+            volume_id=A,
+            revision=7,
+            unknown_reason=UnknownReason.DETACHED,
+            alerted_level=Level.WARNING,
+            balance_pct=31.5,
+        )
+    }
 
 
 def test_a_ledger_in_memory_is_a_ledger_too():
@@ -231,275 +80,6 @@ def test_a_ledger_in_memory_is_a_ledger_too():
         assert ledger.commit([a_change()], channels=[MAIL]) == {A}
         assert ledger.commit([a_change()], channels=[MAIL]) == set()
         assert len(ledger.waiting(channels=[MAIL])) == 1
-
-
-# Sending
-
-
-def test_each_channel_takes_an_alert_for_itself(ledger):
-    ledger.commit([a_change()], channels=[MAIL, SLACK])
-    by_mail, by_slack = ledger.waiting(channels=[MAIL, SLACK])
-    assert ledger.claim(by_mail, now_s=0, lease_s=60)
-    ledger.delivered(by_mail, at_s=111)
-    assert ledger.waiting(channels=[MAIL, SLACK]) == [by_slack]
-    assert ledger.entries(A)[-1] == an_entry(
-        kind=EntryKind.DELIVERED,
-        at_s=111,
-        body={
-            "alert_id": by_mail.alert.alert_id,
-            "channel": MAIL,
-            "attempts": 1,
-            "last_error": None,
-            "digest_id": None,
-        },
-    )
-    assert ledger.claim(by_slack, now_s=0, lease_s=60)
-    ledger.delivered(by_slack, at_s=112)
-    assert kinds(ledger)[2:] == [EntryKind.DELIVERED, EntryKind.DELIVERED]
-
-
-def test_what_waits_is_told_oldest_first_and_only_for_the_channels_asked_for(ledger):
-    late, early = an_alert(A, 100, time_s=300), an_alert(B, 100, time_s=200)
-    ledger.commit([a_change(A, alerts=(late,)), a_change(B, alerts=(early,))], channels=[MAIL])
-    assert sent_ids(ledger, MAIL, SLACK) == [early.alert_id, late.alert_id]
-    assert sent_ids(ledger, SLACK) == []
-    assert sent_ids(ledger) == []
-
-
-def test_an_alert_about_the_watchdog_itself_is_delivered_without_an_entry(ledger):
-    rejected = replace(an_alert("policy", 100, AlertKind.POLICY_REJECTED), volume_id=None, volume={})
-    ledger.commit([a_change("policy", dropped=True, alerts=(rejected,))], channels=[MAIL])
-    (delivery,) = ledger.waiting(channels=[MAIL])
-    assert delivery.alert == rejected
-    assert ledger.claim(delivery, now_s=0, lease_s=60)
-    ledger.delivered(delivery, at_s=101)
-    assert ledger.waiting(channels=[MAIL]) == []
-    assert EntryKind.DELIVERED not in kinds(ledger, "policy")
-
-
-@pytest.mark.parametrize(("now_s", "free"), [(100.0, False), (159.9, False), (160.0, True), (1000.0, True)])
-def test_a_claim_holds_until_its_lease_has_run(ledger, other, now_s, free):
-    """Claimed at 100 for 60 s: free again from 160 on."""
-    ledger.commit([a_change()], channels=[MAIL])
-    (delivery,) = ledger.waiting(channels=[MAIL])
-    assert ledger.claim(delivery, now_s=100, lease_s=60)
-    assert other.claim(delivery, now_s=now_s, lease_s=60) is free
-    assert [waiting.attempts for waiting in ledger.waiting(channels=[MAIL])] == [1 + free]
-
-
-def test_a_delivered_alert_cannot_be_claimed_or_delivered_again(ledger, other):
-    ledger.commit([a_change()], channels=[MAIL])
-    (delivery,) = ledger.waiting(channels=[MAIL])
-    assert ledger.claim(delivery, now_s=0, lease_s=60)
-    ledger.delivered(delivery, at_s=101)
-    assert not other.claim(delivery, now_s=1000, lease_s=60)
-    other.delivered(delivery, at_s=1001)
-    other.not_delivered(delivery, error="too late")
-    assert kinds(ledger).count(EntryKind.DELIVERED) == 1
-    assert ledger.waiting(channels=[MAIL]) == []
-
-
-def test_an_alert_that_was_not_taken_is_free_at_once_and_its_error_ends_up_in_the_history(ledger, other):
-    ledger.commit([a_change()], channels=[MAIL])
-    (delivery,) = ledger.waiting(channels=[MAIL])
-    assert ledger.claim(delivery, now_s=0, lease_s=60)
-    ledger.not_delivered(delivery, error="mail: connection refused")
-    (again,) = other.waiting(channels=[MAIL])
-    assert again.attempts == 1
-    assert other.claim(again, now_s=1, lease_s=60)
-    other.delivered(again, at_s=102)
-    body = ledger.entries(A)[-1].body
-    assert (body["attempts"], body["last_error"]) == (2, "mail: connection refused")
-
-
-def test_a_sender_whose_lease_ran_out_does_not_give_back_the_claim_of_its_successor(ledger, other):
-    ledger.commit([a_change()], channels=[MAIL])
-    (delivery,) = ledger.waiting(channels=[MAIL])
-    assert ledger.claim(delivery, now_s=0, lease_s=60)
-    assert other.claim(delivery, now_s=60, lease_s=60)
-    ledger.not_delivered(delivery, error="slept through the lease")
-    assert not ledger.claim(delivery, now_s=61, lease_s=60)
-
-
-# Digests
-
-
-def test_a_digest_goes_out_in_place_of_its_alerts(ledger):
-    ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    digest = a_digest(an_alert(A), an_alert(B))
-    individual = ledger.waiting(channels=[MAIL])
-    ledger.bundle(sent_ids(ledger, MAIL), digest, channels=[MAIL])
-    assert ledger.waiting(channels=[MAIL]) == [Delivery(alert=digest, channel=MAIL, attempts=0)]
-    assert [ledger.claim(delivery, now_s=0, lease_s=60) for delivery in individual] == [False, False]
-
-
-def test_the_history_of_each_volume_tells_when_the_digest_with_its_alert_went_out(ledger):
-    ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    digest = a_digest(an_alert(A), an_alert(B))
-    ledger.bundle(sent_ids(ledger, MAIL), digest, channels=[MAIL])
-    (delivery,) = ledger.waiting(channels=[MAIL])
-    assert ledger.claim(delivery, now_s=0, lease_s=60)
-    ledger.delivered(delivery, at_s=501)
-    assert ledger.waiting(channels=[MAIL]) == []
-    assert ledger._connection.execute("SELECT * FROM deliveries").fetchall() == []
-    for volume_id in (A, B):
-        last = ledger.entries(volume_id)[-1]
-        assert (last.kind, last.at_s, last.revision) == (EntryKind.DELIVERED, 501, 100)
-        assert last.body["alert_id"] == an_alert(volume_id).alert_id
-        assert last.body["digest_id"] == digest.alert_id
-
-
-def test_a_repeated_bundle_changes_nothing_before_or_after_the_digest_is_sent(ledger):
-    ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    ids, digest = sent_ids(ledger, MAIL), a_digest(an_alert(A), an_alert(B))
-    for _ in range(2):
-        ledger.bundle(ids, digest, channels=[MAIL])
-    (delivery,) = ledger.waiting(channels=[MAIL])
-    assert ledger.claim(delivery, now_s=0, lease_s=60)
-    ledger.bundle(ids, digest, channels=[MAIL])
-    ledger.delivered(delivery, at_s=501)
-    ledger.bundle(ids, digest, channels=[MAIL])
-    assert ledger.waiting(channels=[MAIL]) == []
-    assert kinds(ledger).count(EntryKind.DELIVERED) == 1
-
-
-def claimed(ledger, delivery):
-    assert ledger.claim(delivery, now_s=0, lease_s=60)
-
-
-def tried(ledger, delivery):
-    claimed(ledger, delivery)
-    ledger.not_delivered(delivery, error="refused")
-
-
-def delivered(ledger, delivery):
-    claimed(ledger, delivery)
-    ledger.delivered(delivery, at_s=101)
-
-
-def bundled_elsewhere(ledger, delivery):
-    ledger.bundle(
-        [delivery.alert.alert_id], replace(a_digest(delivery.alert), alert_id="d" * 32), channels=[MAIL]
-    )
-
-
-@pytest.mark.parametrize("happens", [claimed, tried, delivered, bundled_elsewhere])
-def test_a_digest_with_an_alert_that_no_longer_waits_untouched_is_not_sent(ledger, other, happens):
-    """It would tell that alert a second time; the others go out one by one, or in the next digest."""
-    ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    ids, digest = sent_ids(ledger, MAIL), a_digest(an_alert(A), an_alert(B))
-    happens(other, other.waiting(channels=[MAIL])[0])
-    before = ledger.waiting(channels=[MAIL])
-    ledger.bundle(ids, digest, channels=[MAIL])
-    assert ledger.waiting(channels=[MAIL]) == before
-    assert an_alert(B).alert_id in sent_ids(ledger, MAIL)
-
-
-def test_a_digest_takes_the_place_of_alerts_on_the_channels_that_sent_none_of_them(ledger):
-    ledger.commit([a_change(A), a_change(B)], channels=[MAIL, SLACK])
-    delivered(ledger, ledger.waiting(channels=[MAIL])[0])
-    digest = a_digest(an_alert(A), an_alert(B))
-    ledger.bundle([an_alert(A).alert_id, an_alert(B).alert_id], digest, channels=[MAIL, SLACK])
-    assert sent_ids(ledger, MAIL) == [an_alert(B).alert_id]
-    assert sent_ids(ledger, SLACK) == [digest.alert_id]
-
-
-def test_a_digest_can_take_the_place_of_a_digest(ledger):
-    ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
-    small = a_digest(an_alert(A))
-    ledger.bundle([an_alert(A).alert_id], small, channels=[MAIL])
-    large = a_digest(small, an_alert(B))
-    ledger.bundle([small.alert_id, an_alert(B).alert_id], large, channels=[MAIL])
-    assert sent_ids(ledger, MAIL) == [large.alert_id]
-    delivered(ledger, ledger.waiting(channels=[MAIL])[0])
-    assert ledger.waiting(channels=[MAIL]) == []
-    assert [kinds(ledger, v).count(EntryKind.DELIVERED) for v in (A, B)] == [1, 1]
-
-
-def test_a_digest_of_nothing_is_not_sent(ledger):
-    ledger.bundle([], a_digest(an_alert(A)), channels=[MAIL])
-    assert ledger.waiting(channels=[MAIL]) == []
-
-
-# Ticks and the roster
-
-
-def test_a_tick_is_claimed_once_while_its_lease_runs(ledger, other):
-    """Claimed at 0 for 60 s."""
-    assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=60)
-    assert not other.claim_tick(TickKind.SWEEP, 300, now_s=59.9, lease_s=60)
-    assert other.claim_tick(TickKind.SWEEP, 300, now_s=60, lease_s=60)
-
-
-def test_a_running_tick_holds_back_the_ticks_before_it_and_not_those_after(ledger, other):
-    assert ledger.claim_tick(TickKind.FOCUS, 120, now_s=0, lease_s=600)
-    assert not other.claim_tick(TickKind.FOCUS, 60, now_s=0, lease_s=600)
-    assert other.claim_tick(TickKind.FOCUS, 180, now_s=0, lease_s=600)
-    assert not ledger.claim_tick(TickKind.FOCUS, 120, now_s=30, lease_s=600)
-
-
-def test_what_a_clock_that_was_ahead_has_left_stops_nobody(ledger, other):
-    """Three hours ahead, a pass claimed its tick and died, another was completed."""
-    assert ledger.claim_tick(TickKind.FOCUS, 10_800, now_s=10_800, lease_s=50)
-    ledger.complete_tick(TickKind.SWEEP, 10_800, roster=frozenset())
-    assert other.claim_tick(TickKind.FOCUS, 60, now_s=60, lease_s=50)
-    assert other.claim_tick(TickKind.SWEEP, 0, now_s=60, lease_s=50)
-
-
-def test_a_ledger_is_kept_to_one_account_and_region(ledger, other):
-    ledger.bind("account 1 in us-east-1")
-    other.bind("account 1 in us-east-1")
-    with pytest.raises(
-        LedgerError, match=r"is that of account 1 in us-east-1, this is account 2 in us-east-1"
-    ):
-        other.bind("account 2 in us-east-1")
-
-
-def test_an_alert_waits_for_channels_that_only_another_process_serves(ledger, other):
-    ledger.commit([a_change(A)], channels=[MAIL, SLACK])
-    other.commit([a_change(B)], channels=[MAIL])
-    assert {waits.alert.volume_id for waits in ledger.waiting(channels=[SLACK])} == {A, B}
-
-
-def test_the_two_schedules_do_not_hold_each_other_back(ledger):
-    assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=60)
-    assert ledger.claim_tick(TickKind.FOCUS, 300, now_s=0, lease_s=60)
-    ledger.complete_tick(TickKind.FOCUS, 900)
-    assert ledger.claim_tick(TickKind.SWEEP, 600, now_s=0, lease_s=60)
-
-
-def test_a_completed_tick_and_those_before_it_are_never_claimed_again(ledger):
-    assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=60)
-    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset())
-    assert not ledger.claim_tick(TickKind.SWEEP, 300, now_s=1000, lease_s=60)
-    assert not ledger.claim_tick(TickKind.SWEEP, 0, now_s=1000, lease_s=60)
-    assert ledger.claim_tick(TickKind.SWEEP, 600, now_s=1000, lease_s=60)
-
-
-def test_the_roster_is_that_of_the_last_sweep_and_never_moves_back(ledger):
-    ledger.complete_tick(TickKind.SWEEP, 600, roster=frozenset({1, 2**64 - 1}))
-    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset({3}))
-    ledger.complete_tick(TickKind.FOCUS, 900)
-    roster = ledger.roster()
-    assert roster is not None
-    assert (roster.tick_s, roster.fingerprints) == (600, {1, 2**64 - 1})
-
-
-def test_a_sweep_completed_twice_keeps_the_later_roster(ledger, other):
-    """The first to claim it was so slow that its lease ran out, and another did the work as well."""
-    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset({1}))
-    other.complete_tick(TickKind.SWEEP, 300, roster=frozenset({1, 2}))
-    roster = ledger.roster()
-    assert roster is not None
-    assert roster.fingerprints == {1, 2}
-
-
-def test_a_sweep_without_a_roster_moves_the_watermark_and_keeps_the_roster(ledger):
-    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset({1}))
-    ledger.complete_tick(TickKind.SWEEP, 600)
-    roster = ledger.roster()
-    assert roster is not None
-    assert (roster.tick_s, roster.fingerprints) == (600, {1})
 
 
 # The file
@@ -670,8 +250,8 @@ def test_a_newer_schema_is_refused_with_both_versions(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     said = said_by(lambda: SqliteLedger.open(path))
-    assert f"ledger {path} has schema 2" in said
-    assert "this one knows schemas up to 1: update burstwatch" in said
+    assert f"ledger {path} has schema 3" in said
+    assert "this one knows schemas up to 2: update burstwatch" in said
 
 
 @pytest.mark.parametrize(
@@ -794,65 +374,6 @@ def test_a_full_disk_leaves_no_half_made_ledger(tiny_disk):
 
 
 # Races and crashes, with real processes
-
-PRELUDE = """
-import sys
-from pathlib import Path
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.alerts import Alert, AlertKind, make_digest
-from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, TickKind, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.place import Place
-
-path, me = Path(sys.argv[1]), int(sys.argv[2])
-
-def change(volume_id, expected, revision, text=""):
-    alert = Alert(alert_id=f"{volume_id} {revision}", kind=AlertKind.DRAINING, level=Level.WARNING,
-        previous_level=Level.OK, volume_id=volume_id, time_s=revision, volume={"volume_id": volume_id})
-    entry = LedgerEntry(volume_id=volume_id, revision=revision, kind=EntryKind.LEVEL_CHANGED, at_s=revision,
-        body={"by": me, "text": text})
-    return Change(volume_id=volume_id, expected_revision=expected,
-        state=VolumeState(volume_id=volume_id, revision=revision), entries=[entry], alerts=[alert])
-
-def wait_for_the_start():
-    print("ready", flush=True)
-    sys.stdin.readline()
-"""
-
-
-@contextmanager
-def processes(script, path, count):
-    environ = {**os.environ, "PYTHONPATH": str(SOURCES)}
-    code = PRELUDE + textwrap.dedent(script)
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, path, str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environ,
-        )
-        for number in range(count)
-    ]
-    try:
-        yield started
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
-
-
-def race(script, path, count=6):
-    """What each of several processes printed that all began at once."""
-    with processes(script, path, count) as racers:
-        for racer in racers:
-            assert racer.stdout.readline() == "ready\n"
-        for racer in racers:
-            racer.stdin.write("go\n")
-            racer.stdin.flush()
-        said = [racer.communicate(timeout=30)[0].splitlines() for racer in racers]
-        assert [racer.returncode for racer in racers] == [0] * count
-    return said
 
 
 def test_of_many_processes_that_change_one_revision_exactly_one_wins_each_time(path, ledger):
@@ -1041,7 +562,12 @@ def test_a_long_history_of_other_volumes_costs_nothing(ledger):
             assert ledger.commit(
                 [a_change(A, expected=revision - 1 or None, revision=revision)], channels=[MAIL]
             )
+            intent = an_intent(C, expected=revision - 1 or None, revision=revision)
+            assert ledger.begin(
+                intent, Caps(volumes=1), now_s=0, heeds_holds=True, channels=[MAIL]
+            ) == Beginning(begun=Begun.RECORDED)
             ledger.states()
+            ledger.states_of({A})
             ledger.entries(A, since_s=revision)
             (delivery,) = ledger.waiting(channels=[MAIL])
             assert ledger.claim(delivery, now_s=0, lease_s=60)

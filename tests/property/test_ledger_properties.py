@@ -1,6 +1,7 @@
 """Laws of the ledger: it does what a simple model does, whoever uses it and whenever it is reopened."""
 
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,9 +12,23 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.alerts import Alert, AlertKind, make_digest
-from burstwatch.core.ledger import Change, Delivery, EntryKind, LedgerEntry, Roster, TickKind, VolumeState
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Hold, Phase, WindowMark
+from burstwatch.core.ledger import (
+    Beginning,
+    Begun,
+    Caps,
+    Change,
+    Delivery,
+    EntryKind,
+    LedgerEntry,
+    Roster,
+    TickKind,
+    VolumeState,
+)
 from burstwatch.core.levels import Level
 from burstwatch.core.place import Place
+from burstwatch.core.prices import Configuration, VolumeType
+from ledgers import a_home
 
 VOLUMES = ("vol-0a", "vol-0b", "vol-0c")
 CHANNELS = ("mail", "slack")
@@ -30,6 +45,21 @@ def an_alert(volume_id, revision, kind):
         time_s=revision,
         volume={"volume_id": volume_id},
     )
+
+
+def a_flip(**changes):
+    facts = {
+        "phase": Phase.ASKED,
+        "direction": Direction.OUT,
+        "intent_id": "an intent",
+        "cause": Cause.DRAINING,
+        "by": WATCHDOG,
+        "original": Configuration(volume_type=VolumeType.GP2),
+        "target": Configuration(volume_type=VolumeType.IO1, iops=1000),
+        "size_gib": 100,
+        "asked_at_s": 1,
+    }
+    return Flip(**(facts | changes))
 
 
 @dataclass
@@ -61,6 +91,8 @@ class Model:
     completed: dict = field(default_factory=dict)
     claimed: dict = field(default_factory=dict)
     roster: Roster | None = None
+    held: dict = field(default_factory=dict)
+    marks: dict = field(default_factory=dict)
 
     def append(self, entry):
         about = (entry.body.get("alert_id"), entry.body.get("channel"))
@@ -89,6 +121,55 @@ class Model:
                 alert = alerts[entry.body["alert_id"]]
                 self.deliveries += [Waiting(alert, channel, entry.revision) for channel in channels]
         return True
+
+    def tell(self, subject, kind, at_s, body):
+        entry = LedgerEntry(volume_id=subject, revision=at_s, kind=kind, at_s=at_s, body=body)
+        self.entries[len(self.entries), "told"] = entry
+
+    def holds(self, now_s):
+        lasting = [hold for hold in self.held.values() if hold.until_s > now_s]
+        return sorted(lasting, key=lambda hold: (-hold.until_s, hold.volume_id or "*"))
+
+    def place_hold(self, hold):
+        self.held[hold.volume_id] = hold
+        body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
+        self.tell(hold.volume_id or "*", EntryKind.HELD, hold.placed_at_s, body)
+
+    def lift_hold(self, volume_id, by, at_s):
+        hold = self.held.pop(volume_id, None)
+        if hold is None or hold.until_s <= at_s:
+            return None
+        body = {"by": by, "reason": hold.reason, "until_s": hold.until_s}
+        self.tell(volume_id or "*", EntryKind.RELEASED, at_s, body)
+        return hold
+
+    def mark_window(self, mark):
+        self.marks[mark.name] = mark
+        body = {"starts": mark.starts, "by": mark.by, "until_s": mark.until_s}
+        self.tell(f"window {mark.name}", EntryKind.WINDOW, mark.at_s, body)
+
+    @property
+    def reserved(self):
+        flips = ((volume_id, state.flip) for volume_id, state in self.states.items() if state.flip)
+        return {volume_id: max(0.0, flip.usd_per_month) for volume_id, flip in flips if flip.reserves}
+
+    def begin(self, change, caps, now_s, *, heeds_holds, channels):
+        others = [usd for volume_id, usd in self.reserved.items() if volume_id != change.volume_id]
+        beginning = Beginning(begun=Begun.RECORDED, volumes=len(others), usd_per_month=sum(others))
+        state = self.states.get(change.volume_id)
+        if (state.revision if state else None) != change.expected_revision:
+            return replace(beginning, begun=Begun.OUTRUN)
+        stopping = [hold for hold in self.holds(now_s) if hold.volume_id in (None, change.volume_id)]
+        if heeds_holds and stopping:
+            return replace(beginning, begun=Begun.HELD, hold=stopping[0])
+        if change.state.flip.direction is Direction.OUT:
+            if caps.volumes is not None and len(others) + 1 > caps.volumes:
+                return replace(beginning, begun=Begun.FLEET_CAP)
+            total = sum(others) + max(0, change.state.flip.usd_per_month)
+            if caps.usd_per_month is not None and total > caps.usd_per_month:
+                return replace(beginning, begun=Begun.SPEND_CAP)
+        assert self.commit([change], channels)
+        return beginning
 
     def find(self, delivery):
         for waiting in self.deliveries:
@@ -164,18 +245,37 @@ def delivered_entry(waiting, sent, at_s):
 process = st.sampled_from([0, 1])
 channel_sets = st.sets(st.sampled_from(CHANNELS)).map(sorted)
 index = st.integers(0, 50)
+volumes = st.sampled_from(VOLUMES)
+subjects = st.none() | volumes
+dollars = st.sampled_from([-5.0, 0.0, 0.5, 10.0, 20.0])
+all_caps = st.builds(
+    Caps,
+    volumes=st.none() | st.integers(0, 3),
+    usd_per_month=st.none() | st.sampled_from([0.0, 10.0, 10.5, 20.0, 30.5]),
+)
+flips = st.none() | st.builds(
+    a_flip,
+    phase=st.sampled_from(Phase),
+    direction=st.sampled_from(Direction),
+    stays=st.booleans(),
+    usd_per_month=dollars,
+)
 
 
 class TwoProcesses(RuleBasedStateMachine):
-    """Two processes use one file; either may end at any time and come back having forgotten its claims."""
+    """Two processes use one ledger; either may end at any time and come back having forgotten its claims."""
+
+    kind = "sqlite"
 
     def __init__(self):
         super().__init__()
-        self.directory = TemporaryDirectory()
-        self.path = Path(self.directory.name) / "ledger.db"
-        self.ledgers = [SqliteLedger.open(self.path) for _ in range(2)]
+        self.resources = ExitStack()
+        directory = self.resources.enter_context(TemporaryDirectory())
+        self.home = self.resources.enter_context(a_home(self.kind, Path(directory)))
+        self.ledgers = [self.home.open() for _ in range(2)]
         self.model = Model()
         self.now_s = 1000
+        self.looks = 0
         self.births = 2
         self.names = [0, 1]
         self.seen = []
@@ -191,19 +291,17 @@ class TwoProcesses(RuleBasedStateMachine):
             assert self.begin_to_send(0, waiting[0])
             self.taken_by_channel(0, 0)
         assert self.ledgers[1].waiting(channels=CHANNELS) == []
-        assert self.ledgers[1]._connection.execute("SELECT * FROM deliveries").fetchall() == []
+        assert self.home.count_undelivered() == 0
         self.everything_is_as_in_the_model()
         assert set(self.taken) == self.promised
         assert {key for key, times in self.taken.items() if times > 1} <= self.overtaken
-        for ledger in self.ledgers:
-            ledger.close()
-        self.directory.cleanup()
+        self.resources.close()
 
     @rule(seconds=st.sampled_from([1, 10, LEASE_S]))
     def time_passes(self, seconds):
         self.now_s += seconds
 
-    def change(self, volume_id, *, stale, drop, kinds):
+    def change(self, volume_id, *, stale, kinds, drop=False, flip=None):
         state = self.model.states.get(volume_id)
         revision = max(state.revision + 1 if state else 0, self.now_s)
         expected = state.revision if state else None
@@ -221,7 +319,9 @@ class TwoProcesses(RuleBasedStateMachine):
         return Change(
             volume_id=volume_id,
             expected_revision=(expected or 0) - 1 if stale else expected,
-            state=None if drop else VolumeState(volume_id=volume_id, revision=revision, balance_pct=31.5),
+            state=None
+            if drop
+            else VolumeState(volume_id=volume_id, revision=revision, balance_pct=31.5, flip=flip),
             entries=[LedgerEntry(volume_id=volume_id, revision=revision, kind=EntryKind.LEVEL_CHANGED,
                                  at_s=self.now_s, body={"from": "ok"}), *entries],
             alerts=alerts,
@@ -233,10 +333,11 @@ class TwoProcesses(RuleBasedStateMachine):
         stale=st.sets(st.sampled_from(VOLUMES), max_size=1),
         drop=st.booleans(),
         kinds=st.sets(st.sampled_from([AlertKind.DRAINING, AlertKind.TELEMETRY_GAP])).map(sorted),
+        flip=flips,
         channels=channel_sets,
     )
-    def looks_are_committed(self, by, volume_ids, stale, drop, kinds, channels):
-        changes = [self.change(v, stale=v in stale, drop=drop, kinds=kinds) for v in volume_ids]
+    def looks_are_committed(self, by, volume_ids, stale, drop, kinds, flip, channels):
+        changes = [self.change(v, stale=v in stale, drop=drop, kinds=kinds, flip=flip) for v in volume_ids]
         self.past.append(changes)
         self.commit(by, changes, channels)
 
@@ -249,6 +350,62 @@ class TwoProcesses(RuleBasedStateMachine):
         applied = self.model.commit(changes, channels)
         assert self.ledgers[by].commit(changes, channels=channels) == applied
         self.promised |= {(w.channel, w.alert.alert_id) for w in self.model.deliveries if w.alert.volume_id}
+
+    @rule(
+        by=process,
+        volume_id=volumes,
+        stale=st.integers(0, 9).map(lambda one_in_ten: one_in_ten == 0),
+        direction=st.sampled_from(Direction),
+        usd=dollars,
+        caps=all_caps,
+        heeds_holds=st.booleans(),
+        kinds=st.sets(st.just(AlertKind.DRAINING)).map(sorted),
+        channels=channel_sets,
+    )
+    def an_intent_is_begun(self, by, volume_id, stale, direction, usd, caps, heeds_holds, kinds, channels):
+        flip = a_flip(direction=direction, usd_per_month=usd)
+        change = self.change(volume_id, stale=stale, kinds=kinds, flip=flip)
+        expected = self.model.begin(change, caps, self.now_s, heeds_holds=heeds_holds, channels=channels)
+        begun = self.ledgers[by].begin(
+            change, caps, now_s=self.now_s, heeds_holds=heeds_holds, channels=channels
+        )
+        assert begun == expected
+        self.past.append([change])
+        self.promised |= {(w.channel, w.alert.alert_id) for w in self.model.deliveries if w.alert.volume_id}
+
+    @rule(by=process, subject=subjects, for_s=st.sampled_from([1, 30, 100]), reason=st.text(max_size=5))
+    def a_hold_is_placed(self, by, subject, for_s, reason):
+        hold = Hold(
+            volume_id=subject,
+            by=f"process {by}",
+            reason=reason,
+            placed_at_s=self.now_s,
+            until_s=self.now_s + for_s,
+        )
+        self.model.place_hold(hold)
+        self.ledgers[by].place_hold(hold)
+
+    @rule(by=process, subject=subjects)
+    def a_hold_is_lifted(self, by, subject):
+        expected = self.model.lift_hold(subject, "bob", self.now_s)
+        assert self.ledgers[by].lift_hold(subject, by="bob", at_s=self.now_s) == expected
+
+    @rule(
+        by=process,
+        name=st.sampled_from(["night", "release"]),
+        starts=st.booleans(),
+        for_s=st.none() | st.just(60),
+    )
+    def a_window_is_marked(self, by, name, starts, for_s):
+        until_s = None if for_s is None else self.now_s + for_s
+        mark = WindowMark(name=name, starts=starts, by=f"process {by}", at_s=self.now_s, until_s=until_s)
+        self.model.mark_window(mark)
+        self.ledgers[by].mark_window(mark)
+
+    @rule(by=process, volume_ids=st.sets(volumes))
+    def the_states_of_some_are_read(self, by, volume_ids):
+        expected = {v: state for v, state in self.model.states.items() if v in volume_ids}
+        assert self.ledgers[by].states_of(volume_ids) == expected
 
     @rule(by=process, channels=channel_sets)
     def what_waits_is_listed(self, by, channels):
@@ -331,19 +488,24 @@ class TwoProcesses(RuleBasedStateMachine):
 
     @rule(by=process)
     def a_process_ends_and_starts_again(self, by):
-        self.ledgers[by].close()
-        self.ledgers[by] = SqliteLedger.open(self.path)
+        self.home.end(self.ledgers[by])
+        self.ledgers[by] = self.home.open()
         self.names[by], self.births = self.births, self.births + 1
         self.sending[by] = []
 
     @invariant()
     def everything_is_as_in_the_model(self):
-        for ledger in self.ledgers:
-            assert ledger.states() == self.model.states
-            assert ledger.roster() == self.model.roster
-            assert ledger.waiting(channels=CHANNELS) == self.model.waiting(CHANNELS)
-            for volume_id in VOLUMES:
-                assert ledger.entries(volume_id) == self.model.history(volume_id)
+        reserved = self.model.reserved
+        assert self.home.reserved() == (len(reserved), sum(reserved.values()))
+        self.looks += 1
+        ledger = self.ledgers[self.looks % 2]
+        assert ledger.states() == self.model.states
+        assert ledger.roster() == self.model.roster
+        assert ledger.waiting(channels=CHANNELS) == self.model.waiting(CHANNELS)
+        assert ledger.holds(self.now_s) == self.model.holds(self.now_s)
+        assert ledger.window_marks() == self.model.marks
+        for subject in (*VOLUMES, "*", "window night", "window release"):
+            assert ledger.entries(subject) == self.model.history(subject)
 
 
 def chain_of(lists):
@@ -353,6 +515,16 @@ def chain_of(lists):
 TestTwoProcesses = TwoProcesses.TestCase
 TestTwoProcesses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
+
+class TwoProcessesAndATable(TwoProcesses):
+    """The same in DynamoDB."""
+
+    kind = "dynamodb"
+
+
+TestTwoProcessesAndATable = TwoProcessesAndATable.TestCase
+TestTwoProcessesAndATable.settings = settings(max_examples=12, stateful_step_count=40, deadline=None)
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -360,7 +532,25 @@ json_values = st.recursive(
 )
 documents = st.dictionaries(st.text(), json_values, max_size=4)
 inferred = {known.name: ... for known in fields(VolumeState)}
-states = st.builds(VolumeState, **(inferred | {"revision": st.integers(0, 2**63 - 1)}))
+integers = st.integers(1, 2**31)
+configurations = (
+    st.just(Configuration(volume_type=VolumeType.GP2))
+    | st.builds(Configuration, volume_type=st.sampled_from([VolumeType.IO1, VolumeType.IO2]), iops=integers)
+    | st.builds(Configuration, volume_type=st.just(VolumeType.GP3), iops=integers, throughput_mib_s=integers)
+)
+inferred_flips = {known.name: ... for known in fields(Flip)}
+any_flips = st.builds(
+    Flip,
+    **(
+        inferred_flips
+        | {"original": configurations, "target": configurations, "previous": st.none()}
+        | {"usd_per_month": st.just(0.0) | st.floats(min_value=0.01)}
+    ),
+)
+states = st.builds(
+    VolumeState,
+    **(inferred | {"revision": st.integers(0, 2**63 - 1), "flip": st.none() | any_flips}),
+)
 
 
 @settings(deadline=None)

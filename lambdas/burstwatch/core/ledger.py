@@ -1,12 +1,14 @@
 """What is remembered between two looks, and the one durable place that remembers it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, Self
 
 from burstwatch.core.alerts import Alert
 from burstwatch.core.assess import UnknownReason
+from burstwatch.core.flips import Flip, Hold, Spent, WindowMark
 from burstwatch.core.levels import Level
 
 
@@ -18,6 +20,11 @@ class VolumeState:
     back after it was dropped never repeats a revision. ``level`` is the last level judged, never
     ``unknown``: a volume whose data is missing keeps it. ``next_look_at_s`` is None while the sweep looks
     after the volume.
+
+    ``spent`` are its modifications of the last day. After one that failed, ``retry_at_s`` is when the next
+    may be tried. ``contested_at_s``: somebody else changed a volume that we had flipped, and it was not
+    released since. A balance from before ``returned_at_s`` says nothing any more. What people were told
+    already: the guard that refused, a critical volume on burst storage, the start of a window missed.
     """
 
     volume_id: str
@@ -35,6 +42,44 @@ class VolumeState:
     modified_at_s: int | None = None
     balance_pct: float | None = None
     balance_at_s: int | None = None
+    flip: Flip | None = None
+    spent: tuple[Spent, ...] = ()
+    failures: int = 0
+    retry_at_s: int | None = None
+    contested_at_s: int | None = None
+    returned_at_s: int | None = None
+    refusal_told: str | None = None
+    critical_told: bool = False
+    missed_told_s: int | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON; what has its default is left out."""
+        known = ((name, getattr(self, name)) for name in _FIELDS)
+        document = {name: value for name, value in known if value != _FIELDS[name]}
+        if self.flip is not None:
+            document["flip"] = self.flip.to_document()
+        if self.spent:
+            document["spent"] = [one.to_document() for one in self.spent]
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_document``."""
+        values = dict(document)
+        for name, read in _READERS.items():
+            if values.get(name) is not None:
+                values[name] = read(values[name])
+        return cls(**values)
+
+
+_FIELDS: Final = {field.name: field.default for field in fields(VolumeState)}
+_READERS: Final[Mapping[str, Any]] = {
+    "level": Level,
+    "alerted_level": Level,
+    "unknown_reason": UnknownReason,
+    "flip": Flip.from_document,
+    "spent": lambda spent: tuple(map(Spent.from_document, spent)),
+}
 
 
 class EntryKind(StrEnum):
@@ -44,6 +89,21 @@ class EntryKind(StrEnum):
     ALERT = "alert"
     DELIVERED = "delivered"
     POLICY_REJECTED = "policy_rejected"
+    INTENT = "intent"
+    ACCEPTED = "accepted"
+    UNCLEAR = "unclear"
+    NOT_DONE = "not_done"
+    FAILED = "failed"
+    REACHED = "reached"
+    STAYED = "stayed"
+    RESTORED = "restored"
+    REFUSED = "refused"
+    STUCK = "stuck"
+    LEFT = "left_on_target"
+    CHANGED_BY_OTHERS = "changed_by_others"
+    HELD = "held"
+    RELEASED = "released"
+    WINDOW = "window"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +142,34 @@ class Delivery:
     attempts: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How many volumes may be away from what they were, and for how many dollars a month; None: any."""
+
+    volumes: int | None = None
+    usd_per_month: float | None = None
+
+
+class Begun(StrEnum):
+    """What became of an intent; only ``recorded`` allows the call to AWS."""
+
+    RECORDED = "recorded"
+    OUTRUN = "outrun"
+    HELD = "held"
+    FLEET_CAP = "fleet_cap"
+    SPEND_CAP = "spend_cap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """The answer to an intent; without it ``volumes`` are away, for ``usd_per_month`` more."""
+
+    begun: Begun
+    volumes: int = 0
+    usd_per_month: float = 0.0
+    hold: Hold | None = None
+
+
 class TickKind(StrEnum):
     """Which schedule a tick belongs to."""
 
@@ -107,6 +195,40 @@ class Ledger(Protocol):
 
     def states(self) -> dict[str, VolumeState]:
         """Every volume with anything going on, by volume id."""
+        ...
+
+    def states_of(self, volume_ids: AbstractSet[str]) -> dict[str, VolumeState]:
+        """Those of ``states`` that belong to these volumes."""
+        ...
+
+    def begin(
+        self, change: Change, caps: Caps, *, now_s: float, heeds_holds: bool, channels: Sequence[str]
+    ) -> Beginning:
+        """Record an intent to modify, or say why not: all in one transaction, so that caps hold in any race.
+
+        Every state with a flip that ``reserves`` counts against the caps, with what it costs more, if it
+        does. ``outrun``: the state is not the expected one any more.
+        """
+        ...
+
+    def holds(self, now_s: float) -> list[Hold]:
+        """The holds that last, the one that lasts longest first."""
+        ...
+
+    def place_hold(self, hold: Hold) -> None:
+        """Keep a volume, or everything, as it is; a hold on the same is replaced."""
+        ...
+
+    def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
+        """End the hold on a volume, or on everything, and say which it was; None where there was none."""
+        ...
+
+    def window_marks(self) -> dict[str, WindowMark]:
+        """The windows that were started or stopped by hand, by name: the last word on each."""
+        ...
+
+    def mark_window(self, mark: WindowMark) -> None:
+        """Start or stop a window by hand."""
         ...
 
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:

@@ -1,0 +1,434 @@
+"""The ledger in one DynamoDB table, for the deployed watchdog; any number of processes may share it."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from itertools import count
+from os import urandom
+from threading import Lock
+from typing import Any, Final
+
+from burstwatch.adapters.ledger_dynamodb_items import (
+    AWAY,
+    CHANNELS,
+    HOLDS,
+    MICRO,
+    ORIGIN,
+    SHARDS,
+    WINDOWS,
+    Told,
+    away_of,
+    entry_item,
+    history_key,
+    hold_item,
+    hold_key,
+    mark_item,
+    parse_entries,
+    parse_hold,
+    parse_mark,
+    parse_states,
+    shard_key,
+    state_item,
+    state_key,
+    tell,
+    without,
+)
+from burstwatch.adapters.ledger_dynamodb_outbox import Outbox
+from burstwatch.adapters.ledger_dynamodb_table import (
+    ABSENT,
+    MOST_ACTIONS,
+    Action,
+    Client,
+    Condition,
+    Item,
+    Key,
+    Table,
+    check,
+    delete,
+    put,
+    unchanged,
+    update,
+)
+from burstwatch.adapters.ledger_dynamodb_ticks import Ticks
+from burstwatch.adapters.ledger_sqlite_file import LedgerError
+from burstwatch.core.alerts import Alert
+from burstwatch.core.flips import Direction, Hold, WindowMark, hold_on
+from burstwatch.core.ledger import (
+    Beginning,
+    Begun,
+    Caps,
+    Change,
+    Delivery,
+    EntryKind,
+    LedgerEntry,
+    Roster,
+    TickKind,
+    VolumeState,
+)
+
+LAYOUT: Final = 1
+"""Of the items in the table; a ledger with a later one is left alone."""
+
+_ROUNDING_MICRO: Final = 1
+"""What dollars may be off by, in millionths."""
+
+_MOST_TOLD: Final = MOST_ACTIONS - 5
+_MOST_FAILURES: Final = 3
+"""Changes that may fail in one commit before the others are not tried any more."""
+
+
+class DynamoLedger:
+    """The ``Ledger`` of ``burstwatch.core.ledger`` in a table with the keys ``pk`` and ``sk``, both text.
+
+    Every read is strongly consistent, every write conditional, and there is no Scan. What each costs, in
+    read (r) and write (w) units of up to 4 KB and 1 KB:
+
+    ==========================================  =========================================================
+    a quiet focus tick, any number of volumes   14 r + 2 r a channel, 4 w
+    a quiet sweep tick                          3 r and 4 w more; the roster is read once by a process
+    a changed roster                            2 w for each 1,000 bytes of it (125 volumes)
+    ``states``                                  8 r for none, then 1 r for each 4 KB (about 12 volumes)
+    a state alone                               1 w
+    a change with history, alerts or a flip     2 w for each item of it and KB
+    ``begin``                                   4 r; 2 w for each of state, caps, 2 holds, entry, ...
+    ==========================================  =========================================================
+
+    ``away`` repeats of the states what counts against the caps, in one item that changes with them in the
+    same transaction. A claim belongs to the object that took it, as in the SQLite ledger.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        table_name: str,
+        *,
+        workers: int = 8,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """The client should retry in ``standard`` mode, and keep a connection for each of the ``workers``.
+
+        ``clock`` is only for what lasts a minute at most; whoever calls tells the time of everything else.
+        """
+        self._table = Table(client, table_name, workers=workers, sleep=sleep)
+        self._me = urandom(8).hex()
+        self._writes = count()
+        self._outbox = Outbox(self._table, owner=self._me, clock=clock)
+        self._ticks = Ticks(self._table)
+        self._channels: frozenset[str] = frozenset()
+        self._intents = Lock()
+
+    @property
+    def location(self) -> str:
+        return self._table.location
+
+    def states(self) -> dict[str, VolumeState]:
+        shards = self._table.each(self._bodies, range(SHARDS))
+        with self._table.readable():
+            return parse_states(body for bodies in shards for body in bodies)
+
+    def states_of(self, volume_ids: AbstractSet[str]) -> dict[str, VolumeState]:
+        found = self._table.get_many(map(state_key, volume_ids))
+        with self._table.readable():
+            return parse_states(item["body"] for item in found.values())
+
+    def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
+        """Each change in a transaction of its own, several at once; those of one volume in their order.
+
+        Raises:
+            LedgerError: some were not written, and says how many were.
+        """
+        known = self._channels_with(channels, anew=any(change.alerts for change in changes))
+        by_volume: dict[str, list[_Write]] = {}
+        for change in changes:
+            by_volume.setdefault(change.volume_id, []).append(self._prepare(change, known))
+        if naming := self._naming(channels):
+            self._table.write(naming)
+        errors: list[LedgerError] = []
+
+        def apply(writes: Sequence[_Write]) -> bool:
+            try:
+                return len(errors) < _MOST_FAILURES and sum(map(self._apply, writes)) > 0
+            except LedgerError as error:
+                errors.append(error)
+                return False
+
+        done = self._table.each(apply, list(by_volume.values()))
+        applied = {volume_id for volume_id, is_done in zip(by_volume, done, strict=True) if is_done}
+        if errors:
+            told = f"{errors[0]} ({len(applied)} of {len(by_volume)} volumes were written)"
+            raise LedgerError(told) from errors[0]
+        return applied
+
+    def begin(
+        self, change: Change, caps: Caps, *, now_s: float, heeds_holds: bool, channels: Sequence[str]
+    ) -> Beginning:
+        """As the port says: what was read decides, and the transaction fails if it is not so any more."""
+        write = self._prepare(change, self._channels_with(channels, anew=bool(change.alerts)))
+        naming = self._naming(channels)
+        hold_keys = [hold_key(None), hold_key(change.volume_id)] if heeds_holds else []
+        not_held = Condition("attribute_not_exists(pk) OR until_s <= :now", {":now": now_s})
+        with self._intents:
+            for attempt in count():
+                seen = self._table.get_many([write.key, AWAY, *hold_keys])
+                beginning = self._answer(write, seen, caps, now_s)
+                if beginning.begun is not Begun.RECORDED:
+                    return beginning
+                reserved = seen.get(write.key, {}).get("away")
+                head = write.head(reserved, unchanged(seen.get(AWAY), "volumes", "micro_usd"))
+                guards = [*head, *naming, *(check(key, not_held) for key in hold_keys)]
+                failed = self._table.write([*guards, *write.told_actions])
+                if not failed:
+                    return beginning
+                write.told = without(write.told, failed, offset=len(guards))
+                self._table.pause(attempt, "other intents came first")
+        raise AssertionError("the last attempt raises")
+
+    def holds(self, now_s: float) -> list[Hold]:
+        with self._table.readable():
+            holds = [hold for hold in map(parse_hold, self._table.query(HOLDS)) if hold.until_s > now_s]
+            return sorted(holds, key=lambda hold: -hold.until_s)
+
+    def place_hold(self, hold: Hold) -> None:
+        """Keep a volume, or everything, as it is; a hold on the same is replaced."""
+        body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
+        item = hold_item(hold, written=self._name_write())
+        self._tell(item["sk"], EntryKind.HELD, hold.placed_at_s, body, put(item))
+
+    def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
+        """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
+        key = hold_key(volume_id)
+        while item := self._table.get(key):
+            with self._table.readable():
+                hold = parse_hold(item)
+            lifted = delete(key, unchanged(item, "written"))
+            if hold.until_s <= at_s:
+                if not self._table.write([lifted]):
+                    return None
+                continue
+            body = {"by": by, "reason": hold.reason, "until_s": hold.until_s}
+            if self._tell(key[1], EntryKind.RELEASED, at_s, body, lifted):
+                return hold
+        return None
+
+    def window_marks(self) -> dict[str, WindowMark]:
+        with self._table.readable():
+            return {mark.name: mark for mark in map(parse_mark, self._table.query(WINDOWS))}
+
+    def mark_window(self, mark: WindowMark) -> None:
+        """Start or stop a window by hand: what was said last counts, whatever the clocks say."""
+        body = {"starts": mark.starts, "by": mark.by, "until_s": mark.until_s}
+        self._tell(f"window {mark.name}", EntryKind.WINDOW, mark.at_s, body, put(mark_item(mark)))
+
+    def bind(self, origin: str) -> None:
+        """Keep this ledger to one account and region: what is not seen there counts as deleted.
+
+        Raises:
+            LedgerError: the ledger is that of another, or of a later burstwatch.
+        """
+        item = {"pk": ORIGIN[0], "sk": ORIGIN[1], "origin": origin, "layout": LAYOUT}
+        found = self._table.get(ORIGIN)
+        if found is None and not self._table.put(item, ABSENT):
+            found = self._table.get(ORIGIN)
+        if found is None:
+            return
+        if found["layout"] > LAYOUT:
+            raise LedgerError(
+                f"ledger {self.location} has layout {found['layout']}, made by a newer burstwatch; this one"
+                f" knows layouts up to {LAYOUT}: update burstwatch, or name another table with"
+                " --ledger dynamodb:TABLE"
+            )
+        if found["origin"] != origin:
+            raise LedgerError(
+                f"ledger {self.location} is that of {found['origin']}, this is {origin}:"
+                " name another table with --ledger dynamodb:TABLE"
+            )
+
+    def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
+        """The history of one volume, oldest first; all of it is read, whatever is asked for."""
+        since = Condition("at_s >= :since", {":since": since_s})
+        with self._table.readable():
+            return parse_entries(volume_id, self._table.query(history_key(volume_id), only=since))
+
+    def roster(self) -> Roster | None:
+        return self._ticks.roster()
+
+    def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
+        """As the port says; what a clock that was ahead has left in the future stops nobody."""
+        return self._ticks.claim(kind, tick_s, now_s=now_s, lease_s=lease_s)
+
+    def complete_tick(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None = None) -> None:
+        """Record that a claimed tick did all its work; without a ``roster`` the one before stays."""
+        self._ticks.complete(kind, tick_s, roster=roster)
+
+    def bundle(self, alert_ids: Sequence[str], digest: Alert, *, channels: Sequence[str]) -> None:
+        """Send ``digest`` in place of these alerts, on each channel that has begun to send none of them."""
+        for channel in channels:
+            self._outbox.bundle(alert_ids, digest, channel)
+
+    def waiting(self, *, channels: Sequence[str]) -> list[Delivery]:
+        return self._outbox.waiting(channels)
+
+    def claim(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
+        return self._outbox.claim(delivery, now_s=now_s, lease_s=lease_s)
+
+    def delivered(self, delivery: Delivery, *, at_s: int) -> None:
+        """Record that the channel took the alert, and with a digest every alert that is in it."""
+        self._outbox.delivered(delivery, at_s=at_s)
+
+    def not_delivered(self, delivery: Delivery, *, error: str) -> None:
+        """Give the claim back; ``error`` stands in the DELIVERED entry should a later send succeed."""
+        self._outbox.not_delivered(delivery, error=error)
+
+    def _bodies(self, shard: int) -> list[str]:
+        items = self._table.query(shard_key(shard), attributes=["body"])
+        with self._table.readable():
+            return [item["body"] for item in items]
+
+    def _channels_with(self, channels: Sequence[str], *, anew: bool) -> list[str]:
+        """Every channel ever sent to: a process with fewer must not keep an alert from the others."""
+        if anew or not self._channels.issuperset(channels):
+            found = self._table.get(CHANNELS) or {}
+            self._channels = found.get("channels", frozenset())
+        return sorted(self._channels.union(channels))
+
+    def _naming(self, channels: Sequence[str]) -> list[Action]:
+        """What tells others of the channels that are new."""
+        new = frozenset(channels) - self._channels
+        return [update(CHANNELS, "ADD channels :new", {":new": new})] if new else []
+
+    def _name_write(self) -> str:
+        return f"{self._me} {next(self._writes)}"
+
+    def _prepare(self, change: Change, channels: Sequence[str]) -> "_Write":
+        """The items of a change, before anything is sent."""
+        item = None if change.state is None else state_item(change.state, written=self._name_write())
+        write = _Write(change, item, away_of(change.state), tell(change, channels))
+        if (count := len(write.told_actions)) > _MOST_TOLD:
+            raise LedgerError(
+                f"a change of {change.volume_id} has {count} entries and deliveries, and one transaction of"
+                f" DynamoDB takes {_MOST_TOLD} beside its state; nothing was written: please report this"
+            )
+        return write
+
+    def _apply(self, write: "_Write") -> bool:
+        """Write a change; what it reserved before is taken to be the same, and looked up if it was not."""
+        reserved = write.reserves
+        for attempt in count():
+            head = write.head(reserved)
+            failed = self._send(write, head)
+            if not failed:
+                return True
+            if 0 in failed:
+                found = self._table.get(write.key)
+                if found and write.item and found["written"] == write.item["written"]:
+                    return True
+                if not write.is_expected(found):
+                    return False
+                reserved = found.get("away") if found else None
+            write.told = without(write.told, failed, offset=len(head))
+            self._table.pause(attempt, "states changed")
+        raise AssertionError("the last attempt raises")
+
+    def _send(self, write: "_Write", head: Sequence[Action]) -> frozenset[int]:
+        """A state that changes alone, as most do when they are looked at, needs no transaction."""
+        actions = [*head, *write.told_actions]
+        if len(actions) > 1 or write.item is None:
+            return self._table.write(actions)
+        is_put = self._table.put(write.item, write.as_expected(write.reserves))
+        return frozenset() if is_put else frozenset({0})
+
+    def _answer(self, write: "_Write", seen: Mapping[Key, Item], caps: Caps, now_s: float) -> Beginning:
+        """What these items say about an intent."""
+        state, totals = seen.get(write.key), seen.get(AWAY, {})
+        reserved = state.get("away") if state else None
+        volumes = totals.get("volumes", 0) - (reserved is not None)
+        micro_usd = totals.get("micro_usd", 0) - (reserved or 0)
+        others = Beginning(begun=Begun.RECORDED, volumes=max(0, volumes), usd_per_month=micro_usd / MICRO)
+        if not write.is_expected(state):
+            return replace(others, begun=Begun.OUTRUN)
+        hold_keys = (hold_key(None), hold_key(write.change.volume_id))
+        with self._table.readable():
+            holds = [parse_hold(seen[key]) for key in hold_keys if key in seen]
+        if hold := hold_on(holds, write.change.volume_id, now_s):
+            return replace(others, begun=Begun.HELD, hold=hold)
+        return replace(others, begun=_weigh(write, caps, volumes, micro_usd))
+
+    def _tell(
+        self, subject: str, kind: EntryKind, at_s: int, body: Mapping[str, Any], action: Action
+    ) -> bool:
+        """Do this with an entry that belongs to no revision; those of one second are numbered.
+
+        Returns:
+            Whether it is done: not where the condition of the action does not hold.
+        """
+        entry = LedgerEntry(volume_id=subject, revision=at_s, kind=kind, at_s=at_s, body=body)
+        for number in count():
+            told = put(entry_item(entry, about=str(number), told_ns=time.time_ns()), ABSENT)
+            failed = self._table.write([action, told])
+            if not failed or 0 in failed:
+                break
+        return not failed
+
+
+@dataclass(slots=True)
+class _Write:
+    """A change on its way: the state's new item, what that reserves, and what is told of it."""
+
+    change: Change
+    item: Item | None
+    reserves: int | None
+    told: list[Told]
+
+    @property
+    def key(self) -> Key:
+        return state_key(self.change.volume_id)
+
+    @property
+    def told_actions(self) -> list[Action]:
+        return [action for told in self.told for action in told.actions]
+
+    def is_expected(self, found: Item | None) -> bool:
+        return (found["revision"] if found else None) == self.change.expected_revision
+
+    def as_expected(self, reserved: int | None) -> Condition:
+        """That the state is the expected one, and reserves this."""
+        expected = self.change.expected_revision
+        if expected is None:
+            return ABSENT
+        if reserved is None:
+            return Condition("revision = :expected AND attribute_not_exists(away)", {":expected": expected})
+        values = {":expected": expected, ":reserved": reserved}
+        return Condition("revision = :expected AND away = :reserved", values)
+
+    def head(self, reserved: int | None, totals: Condition | None = None) -> list[Action]:
+        """The state, and where it reserves something else than before the ``totals``, if they are as seen."""
+        reserved = None if self.change.expected_revision is None else reserved
+        condition = self.as_expected(reserved)
+        if self.item is not None:
+            state = put(self.item, condition)
+        elif condition is ABSENT:
+            state = check(self.key, condition)
+        else:
+            state = delete(self.key, condition)
+        if reserved == self.reserves:
+            return [state]
+        values = {
+            ":volumes": (self.reserves is not None) - (reserved is not None),
+            ":micro_usd": (self.reserves or 0) - (reserved or 0),
+        }
+        return [state, update(AWAY, "ADD volumes :volumes, micro_usd :micro_usd", values, totals)]
+
+
+def _weigh(write: _Write, caps: Caps, volumes: int, micro_usd: int) -> Begun:
+    """Whether one more volume is within the caps; one that returns is counted already."""
+    flip = write.change.state.flip if write.change.state else None
+    if flip is None or flip.direction is Direction.BACK:
+        return Begun.RECORDED
+    if caps.volumes is not None and volumes >= caps.volumes:
+        return Begun.FLEET_CAP
+    if caps.usd_per_month is not None:
+        room = caps.usd_per_month * MICRO + _ROUNDING_MICRO - micro_usd
+        return Begun.RECORDED if (write.reserves or 0) <= room else Begun.SPEND_CAP
+    return Begun.RECORDED

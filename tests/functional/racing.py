@@ -1,0 +1,69 @@
+"""Processes of their own that use one ledger at once."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parents[1] / "lambdas"
+PRELUDE = """
+import sys
+from pathlib import Path
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.core.alerts import Alert, AlertKind, make_digest
+from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, TickKind, VolumeState
+from burstwatch.core.levels import Level
+from burstwatch.core.place import Place
+
+path, me = Path(sys.argv[1]), int(sys.argv[2])
+
+def change(volume_id, expected, revision, text=""):
+    alert = Alert(alert_id=f"{volume_id} {revision}", kind=AlertKind.DRAINING, level=Level.WARNING,
+        previous_level=Level.OK, volume_id=volume_id, time_s=revision, volume={"volume_id": volume_id})
+    entry = LedgerEntry(volume_id=volume_id, revision=revision, kind=EntryKind.LEVEL_CHANGED, at_s=revision,
+        body={"by": me, "text": text})
+    return Change(volume_id=volume_id, expected_revision=expected,
+        state=VolumeState(volume_id=volume_id, revision=revision), entries=[entry], alerts=[alert])
+
+def wait_for_the_start():
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@contextmanager
+def processes(script, path, count):
+    environ = {**os.environ, "PYTHONPATH": f"{SOURCES}{os.pathsep}{HERE}"}
+    code = PRELUDE + textwrap.dedent(script)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, path, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environ,
+        )
+        for number in range(count)
+    ]
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def race(script, path, count=6):
+    """What each of several processes printed that all began at once."""
+    with processes(script, path, count) as racers:
+        for racer in racers:
+            assert racer.stdout.readline() == "ready\n"
+        for racer in racers:
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        said = [racer.communicate(timeout=30)[0].splitlines() for racer in racers]
+        assert [racer.returncode for racer in racers] == [0] * count
+    return said

@@ -1,0 +1,44 @@
+"""Flips for tests, their intents and what becomes of them."""
+
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Phase, intent_id
+from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.prices import Configuration, VolumeType
+
+GP2 = Configuration(volume_type=VolumeType.GP2)
+GP3 = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128)
+
+
+def a_flip(**changes) -> Flip:
+    facts = {
+        "phase": Phase.ASKED,
+        "direction": Direction.OUT,
+        "intent_id": "0123456789abcdef",
+        "cause": Cause.DRAINING,
+        "by": WATCHDOG,
+        "original": GP2,
+        "target": GP3,
+        "size_gib": 100,
+        "asked_at_s": 100,
+        "usd_per_month": 10.0,
+    }
+    return Flip(**(facts | changes))
+
+
+def an_intent(volume_id: str, *, expected: int | None = None, revision: int = 100, **flip) -> Change:
+    """A volume that is about to be modified."""
+    return becomes(
+        EntryKind.INTENT,
+        a_flip(intent_id=intent_id(volume_id, revision), asked_at_s=revision, **flip),
+        volume_id,
+        expected=expected,
+        revision=revision,
+    )
+
+
+def becomes(
+    kind: EntryKind, flip: Flip | None, volume_id: str, *, expected: int | None, revision: int
+) -> Change:
+    """A volume with this flip from now on."""
+    entry = LedgerEntry(volume_id=volume_id, revision=revision, kind=kind, at_s=revision)
+    state = VolumeState(volume_id=volume_id, revision=revision, flip=flip)
+    return Change(volume_id=volume_id, expected_revision=expected, state=state, entries=[entry])
