@@ -5,14 +5,25 @@ import pytest
 from burstwatch.core.alerts import Alert
 from burstwatch.core.assess import Assessment, Evidence, assess
 from burstwatch.core.decide import Decision, Look, decide
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Phase
 from burstwatch.core.ledger import VolumeState
+from burstwatch.core.modification import Modification, Provision
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import Wishes
-from burstwatch.core.volume import Volume
+from burstwatch.core.volume import Volume, baseline_iops
+from burstwatch.core.want import Around
+from burstwatch.core.windows import Occurrence, Span, WindowState
+from burstwatch.core.windows import Phase as WindowPhase
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+GP2 = Configuration(volume_type=VolumeType.GP2)
+GP3 = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=128)
+IO1 = Configuration(volume_type=VolumeType.IO1, iops=1_000)
+IO2 = Configuration(volume_type=VolumeType.IO2, iops=4_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,6 +82,93 @@ def draining_to(
     return balances(*falling, newest_starts_at=newest_starts_at)
 
 
+def a_volume_as(configuration: Configuration, size_gib: int = 100, **changes) -> Volume:
+    """A volume of this configuration, as AWS describes it: a gp2 has IOPS that nobody can set."""
+    facts = {
+        "volume_type": str(configuration.volume_type),
+        "provisioned_iops": configuration.iops or baseline_iops(size_gib),
+        "throughput_mib_s": configuration.throughput_mib_s,
+    }
+    return a_volume(size_gib, **(facts | changes))
+
+
+def a_state(**changes) -> VolumeState:
+    return VolumeState(**({"volume_id": "vol-0a1", "revision": 1} | changes))
+
+
+def a_flip(**changes) -> Flip:
+    """A 100 GiB gp2 that the watchdog sent to gp3 at ten, and that is there since half past."""
+    facts = {
+        "phase": Phase.ON_TARGET,
+        "direction": Direction.OUT,
+        "intent_id": "0123456789abcdef",
+        "cause": Cause.DRAINING,
+        "by": WATCHDOG,
+        "original": GP2,
+        "target": GP3,
+        "size_gib": 100,
+        "asked_at_s": int(at("10:00")),
+        "started_at_s": int(at("10:00")),
+        "reached_at_s": int(at("10:30")),
+    }
+    return Flip(**(facts | changes))
+
+
+def a_provision(configuration: Configuration, size_gib: int = 100) -> Provision:
+    return Provision(
+        volume_type=str(configuration.volume_type),
+        size_gib=size_gib,
+        iops=configuration.iops or baseline_iops(size_gib),
+        throughput_mib_s=configuration.throughput_mib_s,
+    )
+
+
+def a_modification(
+    original: Configuration = GP2,
+    target: Configuration = GP3,
+    *,
+    state: str = "completed",
+    started: str | float | None = "10:00",
+    **changes,
+) -> Modification:
+    """AWS's record; what has ended has done so ten minutes after it started."""
+    begun_at = None if started is None else datetime.fromtimestamp(at(started), tz=UTC)
+    is_over = begun_at is not None and state in ("completed", "failed")
+    facts = {
+        "volume_id": "vol-0a1",
+        "state": state,
+        "original": a_provision(original),
+        "target": a_provision(target),
+        "started_at": begun_at,
+        "ended_at": begun_at + timedelta(minutes=10) if is_over else None,
+    }
+    return Modification(**(facts | changes))
+
+
+def a_wishes(mode: Mode = Mode.AUTO, **changes) -> Wishes:
+    return Wishes(**({"mode": mode} | changes))
+
+
+def a_window_state(
+    phase: WindowPhase = WindowPhase.INSIDE,
+    start: str = "11:30",
+    end: str = "14:00",
+    *,
+    missed_min: float | None = None,
+    **changes,
+) -> WindowState:
+    """What one window ``release`` asks for: it runs, or it is the next to come."""
+    instants = (datetime.fromtimestamp(at(clock), tz=UTC) for clock in (start, end))
+    occurrences = (Occurrence(**({"window": "release", "span": Span(*instants)} | changes)),)
+    is_running = phase is WindowPhase.INSIDE
+    return WindowState(
+        phase=phase,
+        running=occurrences if is_running else (),
+        upcoming=() if is_running else occurrences,
+        missed_by=None if missed_min is None else timedelta(minutes=missed_min),
+    )
+
+
 def a_look(now: str | float = "12:00", *, region: str = "us-east-1") -> Look:
     return Look(now_s=at(now), tick_s=int(at(now)), place=Place(region=region, account="111122223333"))
 
@@ -82,8 +180,17 @@ def a_decision(
     now: str | float = "12:00",
     mode: Mode = Mode.PROPOSE,
     policy: Policy | None = None,
+    around: Around | None = None,
+    **wishes,
 ) -> Decision:
-    return decide(assessment, state, Wishes(mode=mode), policy=policy or Policy(), look=a_look(now))
+    return decide(
+        assessment,
+        state,
+        a_wishes(mode, **wishes),
+        policy=policy or Policy(),
+        look=a_look(now),
+        around=around or Around(),
+    )
 
 
 class Memory:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.cloudwatch import MetricsRead
-from burstwatch.adapters.ec2 import InstanceStates, VolumesRead
+from burstwatch.adapters.ec2 import InstanceStates, ModificationsRead, VolumesRead
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.assess import Evidence, assess
 from burstwatch.core.cadence import sweep_interval_s
@@ -25,7 +25,8 @@ from burstwatch.core.policy import CadencePolicy, Policy, PolicyError, Telemetry
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.watchdog import Shell, run_tick
+from burstwatch.shell import Shell
+from burstwatch.watchdog import run_tick
 from conftest import a_volume
 
 START_S = 1_763_640_000  # on every sweep grid drawn below
@@ -222,6 +223,9 @@ class WholeWatchdog:
 
     def modifications_in_progress(self, *, report):
         return iter(())
+
+    def modifications_by_id(self, volume_ids):
+        return ModificationsRead()
 
     def instance_states(self, instance_ids):
         return InstanceStates(states=dict.fromkeys(instance_ids, "running"))

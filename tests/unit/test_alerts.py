@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,20 +12,48 @@ from burstwatch.core.alerts import (
     describe_reading,
     describe_volume,
     forecast_words,
+    is_command,
     make_digest,
     make_policy_rejected,
     runbook_link,
     sentences,
     title,
+    urgency,
 )
 from burstwatch.core.decide import decide
+from burstwatch.core.follow import Sighting
 from burstwatch.core.levels import Level
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import Wishes
+from burstwatch.core.windows import UNTIL_STOPPED, Span
 from burstwatch.core.words import format_clock, format_duration, format_instant
-from conftest import Memory, a_decision, a_look, a_volume, an_assessment, at, balances, draining_to
+from conftest import (
+    IO1,
+    NOON,
+    Memory,
+    a_decision,
+    a_look,
+    a_volume,
+    a_window_state,
+    an_assessment,
+    at,
+    balances,
+    draining_to,
+)
+from some_events import (
+    NOON_S,
+    VOLUME_ID,
+    after_a_look,
+    away,
+    event_alerts,
+    left_on_target,
+    named_volume,
+    refused_by_aws,
+    state_of,
+    window_starting,
+)
 
 HERE = Place(region="us-east-1", account="111122223333")
 NAMED = a_volume(tags={"Name": "ci-7"}, device="/dev/sda1")
@@ -125,7 +154,7 @@ def alerts_of_every_kind() -> list[Alert]:
         runbooks_url="runbooks",
         now_s=int(at("14:00")),
     )
-    return [*memory.alerts, digest, rejected]
+    return [*memory.alerts, *event_alerts().values(), digest, rejected]
 
 
 ONE_OF_EACH = alerts_of_every_kind()
@@ -140,6 +169,43 @@ def test_an_alert_comes_back_from_its_document(alert):
     document = json.loads(json.dumps(alert.to_document()))
     assert Alert.from_document(document) == alert
     assert Alert.from_document(document).to_document() == document
+
+
+@pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
+def test_no_kind_lacks_a_key(alert):
+    assessment = an_assessment(draining_to(18, 3, count=20))
+    document, whole = alert.to_document(), a_draining_alert().to_document()
+    assert document.keys() == whole.keys()
+    assert document["volume"].keys() == describe_volume(NAMED, HERE).keys()
+    assert document["reading"].keys() == describe_reading(assessment).keys()
+    assert document["forecast"].keys() == describe_forecast(assessment, at("12:00")).keys()
+
+
+def test_an_alert_from_before_a_key_was_added_can_be_read():
+    document = a_draining_alert().to_document()
+    del document["reading"]["unknown_because"]
+    assert Alert.from_document(document).reading["unknown_because"] is None
+
+
+@pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
+def test_no_number_in_a_document_is_an_instant(alert):
+    """2001-09-09 and later, in seconds."""
+    assert not re.search(r"(?<=[ \[])1\d{9}\b", json.dumps(alert.to_document()))
+
+
+@pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
+def test_no_sentence_says_what_the_title_said(alert):
+    said = [sentence.rstrip(".") for sentence in sentences(alert)]
+    assert len(set(said)) == len(said)
+    assert not any(sentence in title(alert) for sentence in said)
+    summary = alert.evidence.get("summary")
+    assert summary is None or not any(summary in sentence for sentence in said)
+
+
+@pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
+def test_a_command_says_which_region_it_is_for(alert):
+    is_for_shell = alert.action is not None and is_command(alert.action)
+    assert not is_for_shell or " --region us-east-1" in alert.action or "policy" in alert.action
 
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
@@ -381,6 +447,302 @@ def test_a_rejected_policy_lists_its_faults_and_what_is_in_force():
     assert sentences(rejected) == ["version: is missing", "In force: the policy of 11:00."]
 
 
+# flips and windows in words
+
+EVENTS = event_alerts()
+IDS = "(vol-0123456789abcdef0, i-0fedcba9876543210)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        (AlertKind.FLIPPED, f"flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s {IDS}"),
+        (AlertKind.FLIPPED_BACK, f"flipped back: ci-7 is on its way to gp2 {IDS}"),
+        (AlertKind.FLIP_REFUSED, f"flip refused: ci-7 is not moved to gp3: held {IDS}"),
+        (AlertKind.FLIP_FAILED, f"flip failed: ci-7 was not changed to io1: AWS's modification failed {IDS}"),
+        # since eight, and it is noon
+        (AlertKind.FLIP_STUCK, f"flip stuck: ci-7 is still optimizing at 40 % after 4 h 00 min {IDS}"),
+        # $65 a month over 30.4 days
+        (
+            AlertKind.LEFT_ON_TARGET,
+            f"left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more {IDS}",
+        ),
+        (AlertKind.CHANGED_BY_OTHERS, f"changed by others: ci-7 was reverted to gp2 {IDS}"),
+        (AlertKind.CRITICAL_ON_BURST, f"at risk: ci-7 is tagged critical and lives on burst credits {IDS}"),
+        (AlertKind.WINDOW_MISSED, f"window missed: ci-7 would be ready 25 min late for nightly {IDS}"),
+        (
+            AlertKind.WINDOW_STARTING,
+            "window: nightly from 2026-11-20T12:30:00Z, 1 volume in us-east-1",
+        ),
+    ],
+)
+def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
+    assert title(EVENTS[kind]) == line
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "action"),
+    [
+        (
+            AlertKind.FLIPPED,
+            [
+                "Asked for by watchdog (critical: at this pace it is dry within 15 min; it stays: gp3 costs"
+                " no more, $8.12 a month, gp2 $10.00).",
+                # 128 MiB/s are 3 above the free 125, at $0.04: 8.00 + 0.12 - 10.00, over 730 hours.
+                "It was gp2; this costs $1.88 a month less, $0.0026 an hour (us-east-1 list prices).",
+                "AWS takes minutes to hours, at times a day; while it optimizes, the volume performs between"
+                " the two.",
+            ],
+            None,
+        ),
+        (
+            AlertKind.FLIPPED_BACK,
+            [
+                "Asked for by watchdog (calm for 30 min).",
+                # 100 GiB at $0.125 and 1,000 IOPS at $0.065 are 77.50, less the 10.00 of the gp2.
+                "It was io1 with 1,000 IOPS; this costs $67.50 a month less, $0.0925 an hour (us-east-1 list"
+                " prices).",
+                "Its burst balance is unknown until the first fresh datapoint.",
+            ],
+            None,
+        ),
+        (
+            AlertKind.FLIP_REFUSED,
+            [
+                "Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because critical: at this pace it is dry within"
+                " 15 min.",
+                "Refused: everything is on hold by anna: change freeze.",
+                "The watchdog tries again from 2026-11-20T18:00:00Z on, while that is wanted.",
+            ],
+            "burstctl explain vol-0123456789abcdef0 --region us-east-1",
+        ),
+        (
+            AlertKind.FLIP_FAILED,
+            [
+                "AWS says: an internal error of EBS.",
+                "It still is gp2, not io1 with 1,000 IOPS.",
+                "The watchdog tries again from 2026-11-20T12:01:00Z on, if that is still wanted.",
+            ],
+            "burstctl flip vol-0123456789abcdef0 --region us-east-1",
+        ),
+        (
+            AlertKind.FLIP_STUCK,
+            [
+                # 15 min at least, and 6 h for each of 100 / 1,024 TiB.
+                "15 min to 50 min were expected for 100 GiB, not promised.",
+                "On its way from gp2 to io1 with 1,000 IOPS since 2026-11-20T08:00:00Z.",
+                "That cannot be cancelled; while AWS optimizes, the volume performs between the two.",
+            ],
+            "aws ec2 describe-volumes-modifications --volume-ids vol-0123456789abcdef0 --region us-east-1",
+        ),
+        (
+            AlertKind.LEFT_ON_TARGET,
+            [
+                "It is in mode propose now: the watchdog brings it back only with its opt-in tag.",
+                "It was gp2 before it became io1 with 1,000 IOPS. This is told once a day.",
+            ],
+            "burstctl flip-back vol-0123456789abcdef0 --region us-east-1",
+        ),
+        (
+            AlertKind.CHANGED_BY_OTHERS,
+            [
+                "It was gp2 until burstwatch made it io1 with 1,000 IOPS, asked for by watchdog.",
+                'If Terraform or the like did it, it will do it again: write type = "io1", iops = 1000 into'
+                " its definition.",
+                "Until somebody releases it, the watchdog leaves it as it is.",
+            ],
+            "burstctl release vol-0123456789abcdef0 --region us-east-1",
+        ),
+        (
+            AlertKind.CRITICAL_ON_BURST,
+            [
+                "Without credits it serves 300 IOPS, not 3,000: what depends on it stalls.",
+                "It is in mode propose: moving it is left to people.",
+                "gp3 with 3,000 IOPS and 128 MiB/s costs $8.12 a month instead of $10.00"
+                " (us-east-1 list prices of 2026-09-30).",
+            ],
+            "burstctl flip vol-0123456789abcdef0 --region us-east-1 --to gp3 --iops 3000 --throughput 128",
+        ),
+        (
+            AlertKind.WINDOW_MISSED,
+            [
+                "Begun now, the flip is expected to be over at 2026-11-20T12:55:00Z, but window nightly"
+                " starts 2026-11-20T12:30:00Z.",
+                "Until it is over the volume lives on its credits.",
+                "It is in mode auto: a watchdog that may act moves it now.",
+            ],
+            "burstctl flip vol-0123456789abcdef0 --region us-east-1 --to gp3 --iops 3000 --throughput 128",
+        ),
+        (
+            AlertKind.WINDOW_STARTING,
+            [
+                "It lasts to 2026-11-20T20:00:00Z.",
+                "Due now: vol-0123456789abcdef0.",
+                "In mode auto they are moved by a watchdog that may act; the others are left to people.",
+            ],
+            "burstctl window list --region us-east-1",
+        ),
+    ],
+)
+def test_an_event_says_values_limits_and_the_next_step(kind, said, action):
+    assert sentences(EVENTS[kind]) == said
+    assert EVENTS[kind].action == action
+
+
+GP2_IS = {"volume_type": "gp2", "iops": None, "throughput_mib_s": None}
+GP3_IS = {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 128}
+IO1_IS = {"volume_type": "io1", "iops": 1_000, "throughput_mib_s": None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        (
+            AlertKind.FLIPPED,
+            {"from": GP2_IS, "to": GP3_IS, "original": GP2_IS, "usd_per_month_more": -1.88, "stays": True},
+        ),
+        (
+            AlertKind.FLIPPED_BACK,
+            {"from": IO1_IS, "to": GP2_IS, "original": GP2_IS, "usd_per_month_more": -67.5},
+        ),
+        (
+            AlertKind.FLIP_REFUSED,
+            {"from": GP2_IS, "to": GP3_IS, "guard": "held", "ends_at": "2026-11-20T18:00:00Z"},
+        ),
+        (
+            AlertKind.FLIP_FAILED,
+            {"from": GP2_IS, "to": IO1_IS, "error_code": None, "retry_at": "2026-11-20T12:01:00Z"},
+        ),
+        (
+            AlertKind.FLIP_STUCK,
+            {"state": "optimizing", "progress_pct": 40, "started_at": "2026-11-20T08:00:00Z"},
+        ),
+        (
+            AlertKind.LEFT_ON_TARGET,
+            {"target": IO1_IS, "original": GP2_IS, "usd_per_day_more": 2.137, "mode": "propose"},
+        ),
+        (AlertKind.CHANGED_BY_OTHERS, {"from": IO1_IS, "to": GP2_IS, "original": GP2_IS}),
+        (AlertKind.CRITICAL_ON_BURST, {"from": GP2_IS, "to": GP3_IS, "baseline_iops": 300}),
+        (
+            AlertKind.WINDOW_MISSED,
+            {"window": "nightly", "starts_at": "2026-11-20T12:30:00Z", "late_s": 1_500},
+        ),
+        (
+            AlertKind.WINDOW_STARTING,
+            {"window": "nightly", "ends_at": "2026-11-20T20:00:00Z", "volumes": [VOLUME_ID]},
+        ),
+    ],
+)
+def test_programs_find_the_facts_beside_the_words(kind, facts):
+    evidence = EVENTS[kind].evidence
+    assert {name: evidence[name] for name in facts} == facts
+
+
+def test_the_level_is_the_volumes_whatever_happened_to_it():
+    of_volumes = [alert for alert in EVENTS.values() if alert.volume_id]
+    critical = {alert.kind for alert in of_volumes if alert.level is Level.CRITICAL}
+    assert critical == set(EVENTS) - {
+        AlertKind.FLIPPED_BACK,
+        AlertKind.LEFT_ON_TARGET,
+        AlertKind.WINDOW_STARTING,
+    }
+    assert all(alert.previous_level is alert.level for alert in of_volumes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "is_as_urgent_as"),
+    [
+        (AlertKind.FLIPPED, Level.CRITICAL, Level.OK),
+        (AlertKind.FLIPPED_BACK, Level.OK, Level.OK),
+        (AlertKind.WINDOW_STARTING, Level.OK, Level.OK),
+        (AlertKind.FLIP_REFUSED, Level.OK, Level.WARNING),
+        (AlertKind.FLIP_FAILED, Level.EXHAUSTED, Level.EXHAUSTED),
+        (AlertKind.LEFT_ON_TARGET, Level.UNKNOWN, Level.WARNING),
+        (AlertKind.DRAINING, Level.CRITICAL, Level.CRITICAL),
+        (AlertKind.RECOVERED, Level.WATCH, Level.WATCH),
+        (AlertKind.TELEMETRY_GAP, Level.UNKNOWN, Level.UNKNOWN),
+    ],
+)
+def test_what_went_as_it_should_is_not_urgent_and_what_waits_for_people_is(kind, level, is_as_urgent_as):
+    assert urgency(an_alert(kind, level=level)) is is_as_urgent_as
+
+
+def test_a_window_started_by_hand_lasts_until_it_is_stopped():
+    by_hand = a_window_state(start="11:30", by_hand=True, span=Span(NOON, UNTIL_STOPPED))
+    alert = window_starting({VOLUME_ID: by_hand, "vol-2": by_hand})
+    assert title(alert) == "window: release from 2026-11-20T12:00:00Z, 2 volumes in us-east-1"
+    assert sentences(alert)[0] == "It lasts until burstctl window stop release."
+    assert (alert.evidence["ends_at"], alert.evidence["by_hand"]) == (None, True)
+
+
+def test_a_window_with_many_volumes_names_ten_and_counts_the_rest():
+    wanted = {f"vol-{number:02}": a_window_state() for number in range(1_011)}
+    alert = window_starting(wanted)
+    assert "1,011 volumes" in title(alert)
+    assert "vol-09 and 1,001 more." in sentences(alert)[1]
+
+
+def test_a_volume_that_somebody_else_resized_is_told_so_and_no_definition():
+    volume = replace(named_volume(IO1), size_gib=200)
+    told, *_ = after_a_look(volume, state_of(away(), level=Level.OK), sighting=Sighting(volume=volume))
+    assert "ci-7 was resized from 100 to 200 GiB (" in title(told)
+    assert not any("definition" in sentence for sentence in sentences(told))
+    assert (told.evidence["from_gib"], told.evidence["to_gib"]) == (100, 200)
+
+
+def test_a_volume_left_after_others_changed_it_is_released_first():
+    alert = left_on_target(named_volume(IO1), contested_at_s=NOON_S - 86_400)
+    assert sentences(alert)[0].startswith("Somebody else changed it: until it is released,")
+    assert alert.action == f"burstctl release {VOLUME_ID} --region us-east-1"
+
+
+@pytest.mark.parametrize(
+    ("usd_per_month", "cost"),
+    [(65.0, "$2.14 a day more"), (-1.88, "$0.06 a day less"), (0.0, "at the same price")],
+)
+def test_a_volume_left_on_its_target_says_what_a_day_costs(usd_per_month, cost):
+    flip = replace(away(), usd_per_month=usd_per_month)
+    [told] = after_a_look(named_volume(IO1), state_of(flip, level=Level.OK), Wishes(mode=Mode.PROPOSE))
+    assert f"after 2 d 0 h, {cost} (vol-" in title(told)
+
+
+def test_what_aws_denies_says_who_lacks_what_and_who_tries_again():
+    alert = refused_by_aws()
+    assert title(alert) == f"flip failed: ci-7 was not changed to gp3: UnauthorizedOperation {IDS}"
+    assert sentences(alert)[0].endswith("grant ec2:ModifyVolume to it, or use credentials that have it.")
+    assert sentences(alert)[1:] == [
+        "It still is gp2, not gp3 with 3,000 IOPS and 128 MiB/s.",
+        "The watchdog tries again from 2026-11-20T12:01:00Z on, if that is still wanted.",
+    ]
+    assert (alert.evidence["error_code"], alert.action) == (
+        "UnauthorizedOperation",
+        f"burstctl flip {VOLUME_ID} --region us-east-1",
+    )
+
+
+def test_what_a_person_asked_for_is_not_tried_again_for_them():
+    alert = refused_by_aws(order={"by": "anna"})
+    assert sentences(alert)[-1] == "anna asked for it, and must ask again."
+
+
+def test_a_guard_of_awss_own_is_named_like_ours_with_its_end():
+    alert = refused_by_aws("VolumeModificationRateExceeded", "x", guard="aws_quota", retry_at_s=at("18:00"))
+    assert title(alert) == f"flip refused: ci-7 was not changed to gp3: aws_quota {IDS}"
+    assert {name: alert.evidence[name] for name in ("guard", "ends_at", "error_code")} == {
+        "guard": "aws_quota",
+        "ends_at": "2026-11-20T18:00:00Z",
+        "error_code": "VolumeModificationRateExceeded",
+    }
+
+
+def test_a_refusal_by_us_and_one_by_aws_have_the_same_facts():
+    assert refused_by_aws(guard="aws_quota").evidence.keys() == EVENTS[AlertKind.FLIP_REFUSED].evidence.keys()
+
+
+def test_a_failure_at_once_and_one_later_have_the_same_facts():
+    assert refused_by_aws().evidence.keys() == EVENTS[AlertKind.FLIP_FAILED].evidence.keys()
+
+
 # the digest
 
 
@@ -427,6 +789,36 @@ def test_a_digest_in_words():
     assert said[0].endswith(". Each is in the ledger; the most urgent:")
     assert said[3] == "critical: vol-c24, balance unknown, dry at about 13:40 UTC"
     assert (len(said), said[-1]) == (22, "and 9 more")
+
+
+def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_well():
+    draining = a_draining_alert()
+    digest = a_digest([*EVENTS.values(), draining])
+    assert title(digest) == "critical: 11 alerts at once in us-east-1"
+    said = sentences(digest)
+    # first the one with a time, of the rest the critical ones as they came, a warning, then good news
+    assert said[1] == "critical: ci-7, 18.0 %, dry at about 12:05 UTC (vol-0a1)"
+    assert said[2] == "flip refused: ci-7 is not moved to gp3: held (vol-0123456789abcdef0)"
+    assert said[8:] == [
+        "left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more (vol-0123456789abcdef0)",
+        "flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
+        "flipped back: ci-7 is on its way to gp2 (vol-0123456789abcdef0)",
+        "window: nightly from 2026-11-20T12:30:00Z, 1 volume in us-east-1",
+    ]
+
+
+def test_a_digest_of_flips_that_went_well_is_no_alarm():
+    digest = a_digest([EVENTS[AlertKind.FLIPPED]] * 11)
+    assert title(digest) == "ok: 11 alerts at once in us-east-1"
+    assert digest.level is Level.OK
+
+
+def test_a_digest_from_before_flips_can_be_told():
+    digest = a_digest(many_alerts())
+    before = [{k: v for k, v in line.items() if k != "summary"} for line in digest.evidence["most_urgent"]]
+    assert sentences(replace(digest, evidence={**digest.evidence, "most_urgent": before})) == sentences(
+        digest
+    )
 
 
 def test_a_digest_says_what_each_volume_holds():

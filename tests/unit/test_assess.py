@@ -207,3 +207,50 @@ def test_a_volume_that_cannot_run_dry_at_either_size_is_not_judged():
 def test_consumed_iops_are_the_mean_of_the_newest_five_closed_minutes(operations, iops):
     seen = an_assessment(balances(50.0), now="11:59:30", read_ops=operations, write_ops=operations)
     assert (seen.consumed_read_iops, seen.consumed_write_iops) == (iops, iops)
+
+
+def each_minute(*operations: float, newest: str = "11:58") -> Series:
+    return balances(*operations, newest_starts_at=newest)
+
+
+@pytest.mark.parametrize("volume", [a_volume(), a_volume(volume_type="gp3"), a_volume(1_000)])
+@pytest.mark.parametrize(
+    ("reads", "writes", "served"),
+    [
+        (None, None, []),
+        (each_minute(600), None, []),
+        (None, each_minute(600), []),
+        # 600 reads and 1,200 writes in a minute are 30 a second.
+        (each_minute(600, 0), each_minute(1_200, 60), [30, 1]),
+        # Only minutes of which both halves are known count, and of these the closed ones.
+        (each_minute(600, 600), each_minute(1_200), [30]),
+        (each_minute(600, 600, newest="12:00"), each_minute(1_200, 0, newest="12:00"), [30]),
+    ],
+)
+def test_what_was_served_is_known_of_every_type(volume, reads, writes, served):
+    seen = an_assessment(GAP, volume=volume, now="12:00:30", read_ops=reads, write_ops=writes)
+    assert list(seen.served.values) == served
+
+
+@pytest.mark.parametrize("volume", [a_volume(), a_volume(volume_type="gp3")])
+@pytest.mark.parametrize(
+    ("state", "is_stopped"), [("stopped", True), ("terminated", True), ("running", False), (None, False)]
+)
+def test_whether_the_instance_is_stopped_is_known_of_every_type(volume, state, is_stopped):
+    assert an_assessment(GAP, volume=volume, instance_state=state).instance_stopped is is_stopped
+
+
+@pytest.mark.parametrize("balance", [GAP, balances(40.0, newest_starts_at="11:29")])
+def test_a_volume_on_its_way_to_another_type_needs_no_balance(balance):
+    seen = an_assessment(balance, changing_to="gp3 with 3,000 IOPS")
+    assert (seen.unknown_reason, seen.is_fault) == (UnknownReason.NOT_BURSTABLE_TYPE, False)
+    assert "gp3 with 3,000 IOPS" in seen.unknown_because
+
+
+def test_a_volume_on_its_way_that_has_a_balance_still_is_judged_by_it():
+    assert an_assessment(balances(40.0), changing_to="gp3").balance_pct == 40.0
+
+
+def test_a_read_that_failed_is_one_on_the_way_too():
+    seen = an_assessment(None, read_error="Throttling", changing_to="gp3")
+    assert seen.unknown_reason is UnknownReason.READ_FAILED

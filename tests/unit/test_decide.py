@@ -5,13 +5,32 @@ import pytest
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.decide import Action, Look, decide, forget
+from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Hold, Phase, Spent
+from burstwatch.core.follow import Sighting
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.levels import Level
 from burstwatch.core.place import Place
 from burstwatch.core.policy import AlertPolicy, Mode, Policy
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import Wishes
-from conftest import Memory, a_decision, a_look, a_volume, an_assessment, at, balances, draining_to
+from burstwatch.core.want import Around
+from conftest import (
+    GP2,
+    GP3,
+    Memory,
+    a_decision,
+    a_flip,
+    a_look,
+    a_modification,
+    a_state,
+    a_volume,
+    a_volume_as,
+    a_window_state,
+    an_assessment,
+    at,
+    balances,
+    draining_to,
+)
 
 GAP = Series()
 
@@ -518,3 +537,274 @@ def test_a_deleted_volume_nobody_was_told_about_is_forgotten_in_silence():
     memory.look("12:00", steady())
     change = forget(memory.state, "the volume was deleted", policy=Policy(), look=a_look("12:05"))
     assert (change.state, change.alerts) == (None, ())
+
+
+@pytest.mark.parametrize("flip", [a_flip(), a_flip(phase=Phase.CHANGING), a_flip(stays=True)])
+def test_a_deleted_volume_takes_its_flip_along(flip):
+    change = forget(a_state(flip=flip), "the volume was deleted", policy=Policy(), look=a_look("12:05"))
+    assert (change.state, change.alerts) == (None, ())
+    assert [dict(entry.body) for entry in change.entries] == [{"from": "ok", "to": "the volume was deleted"}]
+
+
+# what is wanted done
+
+A_HOLD = Hold(volume_id=None, by="ann", reason="release day", placed_at_s=0, until_s=int(at("18:00")))
+OUT, BACK = Direction.OUT, Direction.BACK
+
+
+@pytest.mark.parametrize(
+    ("mode", "hold", "action", "direction"),
+    [
+        (Mode.AUTO, None, Action.FLIP, OUT),
+        (Mode.AUTO, A_HOLD, Action.HOLD, OUT),
+        (Mode.PROPOSE, None, Action.ALERT, None),
+        (Mode.PROPOSE, A_HOLD, Action.ALERT, None),
+        (Mode.OBSERVE, None, Action.NONE, None),
+    ],
+)
+def test_a_critical_level_is_acted_upon_in_mode_auto_unless_on_hold(mode, hold, action, direction):
+    decision = a_decision(an_assessment(critical()), mode=mode, around=Around(hold=hold))
+    assert decision.action is action
+    assert (decision.want and decision.want.direction) is direction
+    # The alert goes out all the same, and its level is told as ever.
+    assert [alert.kind for alert in decision.alerts] == ([] if mode is Mode.OBSERVE else [AlertKind.DRAINING])
+    assert ("ann" in decision.reason) is (action is Action.HOLD)
+
+
+@pytest.mark.parametrize(("mode", "action"), [(Mode.AUTO, Action.FLIP), (Mode.PROPOSE, Action.NONE)])
+def test_a_window_has_a_calm_volume_moved_without_an_alert_about_it(mode, action):
+    windows = a_window_state()
+    decision = a_decision(an_assessment(calm()), mode=mode, around=Around(windows=windows))
+    assert (decision.action, decision.alerts, decision.level) == (action, (), Level.OK)
+    assert "release" in decision.reason
+    assert decision.proposal is not None
+
+
+def test_a_window_that_asks_for_nothing_leaves_a_calm_volume_alone():
+    windows = a_window_state(start="14:00", end="15:00", phase=type(a_window_state().phase).OUTSIDE)
+    decision = a_decision(an_assessment(calm()), mode=Mode.AUTO, around=Around(windows=windows))
+    assert (decision.action, decision.change, decision.proposal) == (Action.NONE, None, None)
+
+
+def test_a_calm_critical_volume_is_told_once_and_remembered():
+    first = a_decision(an_assessment(calm()), is_critical=True)
+    [alert] = first.alerts
+    assert (alert.kind, first.action) == (AlertKind.CRITICAL_ON_BURST, Action.ALERT)
+    assert alert.action.startswith("burstctl flip vol-0a1 --region us-east-1 --to gp3")
+    [entry] = first.change.entries
+    assert (entry.kind, entry.body) == (EntryKind.ALERT, alert.to_document())
+    state = first.change.state
+    assert state.next_look_at_s is None
+    later = an_assessment(calm("12:58"), now="13:00")
+    again = a_decision(later, state, now="13:00", is_critical=True)
+    assert again.alerts == ()
+    assert again.change.state.critical_told
+
+
+def test_a_volume_that_is_critical_no_more_is_forgotten():
+    state = a_state(critical_told=True)
+    assert a_decision(an_assessment(calm()), state).change.state is None
+
+
+# flipped volumes
+
+
+def look_at(flip, configuration, record=None, *, mode=Mode.AUTO, **state):
+    """A look at a flipped volume that is this configuration now; AWS tells of this modification."""
+    volume = a_volume_as(configuration)
+    assessment = an_assessment(GAP, volume=volume, changing_to="something else")
+    around = Around(sighting=Sighting(volume=volume, record=record))
+    return a_decision(assessment, a_state(flip=flip, **state), mode=mode, around=around)
+
+
+def changing(direction=OUT):
+    began_s = int(at("11:50"))
+    return a_flip(
+        phase=Phase.CHANGING, direction=direction, asked_at_s=began_s, started_at_s=began_s, reached_at_s=None
+    )
+
+
+RETURNED = a_modification(GP3, GP2, started="11:50")
+ARRIVED = a_modification(GP2, GP3, started="11:50")
+
+
+@pytest.mark.parametrize(
+    ("flip", "record", "minutes", "metrics"),
+    [
+        # under way: every minute, and AWS is asked, not CloudWatch (but for the balance of a gp2)
+        (changing(), a_modification(started="11:50", state="optimizing"), 1, 1),
+        # on its target: every five minutes, with reads and writes
+        (a_flip(), None, 5, 2),
+        # where it stays: twice a day, whether it is that still
+        (a_flip(stays=True), None, 12 * 60, 0),
+    ],
+)
+def test_how_often_a_flipped_volume_is_looked_at_and_what_is_read(flip, record, minutes, metrics):
+    decision = look_at(flip, GP3, record)
+    assert decision.look_interval_s == 60 * minutes
+    assert decision.change.state.next_look_at_s == at("12:00") + 60 * minutes
+    assert decision.metrics == metrics
+
+
+def test_a_volume_that_drains_and_is_wanted_out_is_looked_at_as_its_level_says():
+    assert a_decision(an_assessment(critical()), mode=Mode.AUTO).look_interval_s == 60
+
+
+def test_a_calm_volume_that_a_window_wants_out_is_looked_at_until_it_is():
+    decision = a_decision(an_assessment(calm()), mode=Mode.AUTO, around=Around(windows=a_window_state()))
+    assert decision.look_interval_s == 300
+    assert decision.change.state.next_look_at_s == at("12:05")
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_a_volume_of_which_aws_could_not_be_asked_keeps_its_flip(direction):
+    flip = changing(direction)
+    decision = a_decision(an_assessment(GAP, volume=a_volume_as(GP3)), a_state(flip=flip), mode=Mode.AUTO)
+    assert (decision.flip, decision.change.state.flip) == (flip, flip)
+    assert (decision.want, decision.change.entries) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("flip", "shows", "record", "kinds", "alerts"),
+    [
+        (changing(), GP3, ARRIVED, [EntryKind.REACHED], []),
+        (changing(BACK), GP2, RETURNED, [EntryKind.RESTORED], []),
+        (
+            changing(),
+            GP2,
+            a_modification(started="11:50", state="failed"),
+            [EntryKind.FAILED, EntryKind.ALERT],
+            [AlertKind.FLIP_FAILED],
+        ),
+        (
+            a_flip(),
+            GP2,
+            RETURNED,
+            [EntryKind.CHANGED_BY_OTHERS, EntryKind.ALERT],
+            [AlertKind.CHANGED_BY_OTHERS],
+        ),
+    ],
+)
+def test_what_became_of_a_flip_is_written_down_and_told_under_one_revision(
+    flip, shows, record, kinds, alerts
+):
+    decision = look_at(flip, shows, record)
+    change = decision.change
+    assert [entry.kind for entry in change.entries] == kinds
+    assert [alert.kind for alert in change.alerts] == alerts
+    assert {entry.revision for entry in change.entries} == {change.state.revision}
+    assert change.expected_revision == 1
+
+
+def test_a_volume_that_was_critical_when_it_was_flipped_has_recovered_once_it_is_a_gp3():
+    told = {"level": Level.CRITICAL, "alerted_level": Level.CRITICAL, "alerted_at_s": int(at("11:40"))}
+    decision = look_at(changing(), GP3, ARRIVED, **told)
+    assert [alert.kind for alert in decision.alerts] == [AlertKind.RECOVERED]
+    assert decision.change.state.level is Level.OK
+
+
+def test_a_volume_that_may_come_back_and_is_calm_is_wanted_back():
+    idle = balances(*[0.0] * 31)
+    volume = a_volume_as(GP3)
+    assessment = an_assessment(GAP, volume=volume, read_ops=idle, write_ops=idle)
+    around = Around(sighting=Sighting(volume=volume))
+    decision = a_decision(assessment, a_state(flip=a_flip()), mode=Mode.AUTO, around=around)
+    assert (decision.action, decision.want.direction) == (Action.FLIP_BACK, BACK)
+    held = a_decision(
+        assessment,
+        a_state(flip=a_flip()),
+        mode=Mode.AUTO,
+        around=Around(sighting=around.sighting, hold=A_HOLD),
+    )
+    assert held.action is Action.HOLD
+
+
+def test_a_volume_left_on_its_target_is_told_and_the_day_is_counted_from_there():
+    decision = look_at(a_flip(usd_per_month=100.0), GP3, mode=Mode.PROPOSE)
+    [alert] = decision.alerts
+    assert (alert.kind, decision.action) == (AlertKind.LEFT_ON_TARGET, Action.ALERT)
+    assert alert.action == "burstctl flip-back vol-0a1 --region us-east-1"
+    assert decision.change.state.flip.left_told_at_s == at("12:00")
+
+
+# changed by others
+
+
+@pytest.mark.parametrize(
+    "given", [{"is_critical": True}, {"around": Around(windows=a_window_state())}, {"level": Level.CRITICAL}]
+)
+def test_a_volume_that_others_changed_is_left_to_people_until_it_is_released(given):
+    wanted = {"contested_at_s": int(at("09:00")), "level": given.pop("level", Level.OK)}
+    for contested, mode in ((wanted, Mode.PROPOSE), (wanted | {"contested_at_s": None}, Mode.AUTO)):
+        decision = a_decision(
+            an_assessment(critical() if wanted["level"] is Level.CRITICAL else calm()),
+            a_state(**contested),
+            mode=Mode.AUTO,
+            **given,
+        )
+        assert decision.wishes.mode is mode
+        assert (decision.want is None) is (mode is Mode.PROPOSE)
+
+
+@pytest.mark.parametrize("given", [{"is_critical": True}, {}])
+def test_a_volume_found_changed_by_others_is_wanted_nowhere_at_that_very_look(given):
+    volume = a_volume_as(GP2)
+    sighting = Sighting(volume=volume, record=RETURNED)
+    decision = a_decision(
+        an_assessment(critical(), volume=volume),
+        a_state(flip=a_flip()),
+        mode=Mode.AUTO,
+        around=Around(sighting=sighting),
+        **given,
+    )
+    assert decision.change.state.contested_at_s == at("12:00")
+    assert AlertKind.CHANGED_BY_OTHERS in {alert.kind for alert in decision.alerts}
+    assert decision.want is None
+
+
+# what is remembered of a flip that is over
+
+
+def spent_at(clock, by=WATCHDOG):
+    return (Spent(at_s=int(at(clock)), by=by),)
+
+
+@pytest.mark.parametrize(
+    ("state", "is_kept"),
+    [
+        ({"flip": a_flip(stays=True)}, True),
+        ({"contested_at_s": int(at("09:00"))}, True),
+        # what is used up counts for a day
+        ({"spent": spent_at("11:00", OTHERS)}, True),
+        ({"spent": (Spent(at_s=int(at("12:00")) - 86_400, by=WATCHDOG),)}, False),
+        ({"retry_at_s": int(at("12:00:01")), "failures": 1}, True),
+        ({"retry_at_s": int(at("12:00")), "failures": 1}, False),
+        # since when a balance says something again, for as long as any is read back
+        ({"returned_at_s": int(at("10:00:01"))}, True),
+        ({"returned_at_s": int(at("10:00"))}, False),
+        ({"missed_told_s": int(at("12:30"))}, True),
+        ({"refusal_told": "held"}, False),
+    ],
+)
+def test_what_would_change_a_later_decision_is_remembered(state, is_kept):
+    decision = a_decision(an_assessment(calm()), a_state(**state))
+    assert (decision.change.state is not None) is is_kept
+
+
+def test_a_volume_that_is_back_is_in_focus_like_one_that_arrived():
+    decision = look_at(changing(BACK), GP2, RETURNED)
+    state = decision.change.state
+    assert (state.flip, state.returned_at_s, state.arrived_at_s) == (None, at("11:50"), at("12:00"))
+
+
+def test_who_asked_by_hand_for_a_time_gets_it_back_in_mode_propose():
+    idle = balances(*[0.0] * 31)
+    volume = a_volume_as(GP3)
+    flip = a_flip(cause=Cause.BY_HAND, by="ann", return_after_s=int(at("12:00")))
+    decision = a_decision(
+        an_assessment(GAP, volume=volume, read_ops=idle, write_ops=idle),
+        a_state(flip=flip),
+        mode=Mode.PROPOSE,
+        around=Around(sighting=Sighting(volume=volume)),
+    )
+    assert decision.action is Action.FLIP_BACK

@@ -28,7 +28,15 @@ def a_state(volume_id="vol-watched", **changes) -> VolumeState:
     return VolumeState(volume_id=volume_id, revision=1, **changes)
 
 
-def sweep(volumes, *states, roster, tick_s=NOON, restarted=frozenset(), smaller_sizes_gib=None):
+def sweep(
+    volumes,
+    *states,
+    roster,
+    tick_s=NOON,
+    restarted=frozenset(),
+    summoned=frozenset(),
+    smaller_sizes_gib=None,
+):
     """The ids that are due at the tick, and of these the ones that have arrived."""
     due = list(
         due_in_sweep(
@@ -38,6 +46,7 @@ def sweep(volumes, *states, roster, tick_s=NOON, restarted=frozenset(), smaller_
             sweep_s=tick_s,
             focused=due_in_focus({state.volume_id: state for state in states}, tick_s),
             restarted=restarted,
+            summoned=summoned,
             smaller_sizes_gib=smaller_sizes_gib or {},
             cadence=CADENCE,
         )
@@ -174,6 +183,18 @@ def test_what_is_due_brings_its_smaller_size_along():
         cadence=CADENCE,
     )
     assert due.smaller_size_gib == 50
+
+
+@pytest.mark.parametrize("volume", [WATCHED, *NOT_POLLED], ids=lambda volume: volume.volume_id)
+@pytest.mark.parametrize(
+    "state",
+    [{}, {"next_look_at_s": NOON + 9_999}, {"unknown_reason": UnknownReason.INSTANCE_STOPPED}],
+)
+def test_a_volume_that_is_summoned_is_due_whatever_else_there_is_to_say(volume, state):
+    # A window or a tag wants it looked at now.
+    known = a_state(volume.volume_id, **state)
+    due, arrived = sweep([volume], known, roster=a_roster(volume), summoned={volume.volume_id})
+    assert (due, arrived) == ({volume.volume_id}, set())
 
 
 # focus

@@ -1,11 +1,12 @@
 import pytest
 
 from burstwatch.core.place import Place
-from burstwatch.core.policy import ModePolicy
-from burstwatch.core.propose import propose
+from burstwatch.core.policy import FlipPolicy, ModePolicy
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.propose import demand_of, demand_of_series, measured, propose
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import read_tags
-from burstwatch.core.target import Wish
+from burstwatch.core.target import Demand, Wish
 from conftest import a_volume, an_assessment, balances
 
 HERE = Place(region="eu-west-1", account="123456789012")
@@ -16,24 +17,30 @@ def served(iops: float) -> Series:
     return balances(*[iops * 60] * 5)
 
 
-def proposed(size_gib=100, reads=None, writes=None, wish=None, **changes):
+def proposed(size_gib=100, reads=None, writes=None, wish=None, policy=None, **changes):
     assessment = an_assessment(
         balances(30.0), volume=a_volume(size_gib, **changes), read_ops=reads, write_ops=writes
     )
-    return propose(assessment, wish or Wish(), HERE)
+    return propose(assessment, wish or Wish(), policy or FlipPolicy(), HERE)
 
 
 @pytest.mark.parametrize(("size_gib", "mib_s"), [(100, 128), (170, 128), (171, 250)])
 def test_it_is_a_gp3_no_slower_than_the_burst(size_gib, mib_s):
     assert proposed(size_gib).action == (
-        "aws ec2 modify-volume --region eu-west-1 --volume-id vol-0a1"
-        f" --volume-type gp3 --iops 3000 --throughput {mib_s}"
+        f"burstctl flip vol-0a1 --region eu-west-1 --to gp3 --iops 3000 --throughput {mib_s}"
     )
 
 
 def test_a_volume_seen_at_the_ceiling_gets_headroom():
     # 2,900 of 3,000 IOPS served: what is wanted may be more. 2,900 and a quarter are 3,625.
     assert proposed(reads=served(900), writes=served(2_000)).target.iops == 3_625
+
+
+@pytest.mark.parametrize(("headroom_pct", "iops"), [(0.0, 3_000), (10.0, 3_190), (100.0, 5_800)])
+def test_the_policy_says_how_much_headroom_is_bought(headroom_pct, iops):
+    # 2,900 served and 10 % are 3,190; with nothing added it is no slower than the burst.
+    found = proposed(reads=served(900), writes=served(2_000), policy=FlipPolicy(headroom_pct=headroom_pct))
+    assert found.target.iops == iops
 
 
 def test_a_volume_seen_below_the_ceiling_gets_what_the_burst_gave():
@@ -54,6 +61,19 @@ def test_tags_choose_the_type_and_its_iops():
     assert wishes.faults == ()
     target = proposed(wish=wishes.target).target
     assert (target.volume_type, target.iops, target.throughput_mib_s) == ("io2", 5_000, None)
+
+
+@pytest.mark.parametrize(
+    ("wish", "volume_type"),
+    [
+        (Wish(), VolumeType.IO2),
+        (Wish(iops=4_000), VolumeType.IO2),
+        (Wish(volume_type=VolumeType.GP3), VolumeType.GP3),
+    ],
+)
+def test_the_type_is_the_policys_where_no_tag_names_another(wish, volume_type):
+    target = proposed(wish=wish, policy=FlipPolicy(target=VolumeType.IO2)).target
+    assert (target.volume_type, target.iops) == (volume_type, wish.iops or 3_000)
 
 
 def test_a_command_for_an_io_type_sets_no_throughput():
@@ -83,3 +103,65 @@ def test_a_managed_volume_is_for_its_manager_to_change():
     proposal = proposed(managed_by="ecs")
     assert proposal.action == "managed by ecs: change its volume type there"
     assert proposal.target is None
+
+
+@pytest.mark.parametrize(
+    ("per_minute", "demand"),
+    [
+        ([], Demand()),
+        ([1_200.0], Demand(peak_iops=1_200.0)),
+        # The busiest five: (100 + 200 + 300 + 400 + 500) / 5 = 300, before it fell to nothing.
+        ([100.0, 200.0, 300.0, 400.0, 500.0, 0.0], Demand(peak_iops=300.0)),
+        # 90 % of 3,000 are 2,700: from there on it may have wanted more.
+        ([2_699.0] * 5, Demand(peak_iops=2_699.0)),
+        ([2_700.0] * 5, Demand(peak_iops=2_700.0, pinned=True)),
+    ],
+)
+def test_demand_is_the_busiest_five_minutes_of_what_was_served(per_minute, demand):
+    assert demand_of_series(balances(*per_minute)) == demand
+
+
+@pytest.mark.parametrize(
+    ("balance_pct", "writes", "iops"),
+    [
+        # 100 GiB earn 300: with credits left 280 were all it wanted. A quarter more is 350, and its
+        # 128 MiB/s take 512 operations of 256 KiB.
+        (30.0, 180, 512),
+        (1.1, 180, 512),
+        # Without credits 270 and more are 90 % of all it could: it gets what it had while it had any.
+        (1.0, 180, 3_000),
+        (0.0, 170, 3_000),
+        (0.0, 169, 512),
+    ],
+)
+def test_a_volume_held_to_its_baseline_gets_what_it_served_before(balance_pct, writes, iops):
+    assessment = an_assessment(
+        balances(balance_pct), read_ops=served(100), write_ops=served(writes), volume=a_volume()
+    )
+    found = propose(assessment, Wish(volume_type=VolumeType.IO2), FlipPolicy(), HERE)
+    assert found.target.iops == iops
+
+
+@pytest.mark.parametrize(
+    ("least_pct", "per_minute", "is_pinned"),
+    [(30.0, 280, False), (1.0, 280, True), (1.0, 269, False), (30.0, 2_700, True), (None, 280, False)],
+)
+def test_demand_was_held_back_at_the_burst_or_once_it_was_empty_at_the_baseline(
+    least_pct, per_minute, is_pinned
+):
+    balance = Series() if least_pct is None else balances(50.0, least_pct, 2.0)
+    assert measured(a_volume(), balances(*[float(per_minute)] * 5), balance).pinned is is_pinned
+
+
+def test_an_exhausted_volume_is_held_back_at_its_baseline_so_its_demand_is_not_known():
+    assessment = an_assessment(balances(*[0.0] * 10), read_ops=served(300), write_ops=served(0))
+    demand = demand_of(assessment)
+    assert (demand.peak_iops, demand.pinned) == (300, True)
+    proposal = propose(assessment, Wish(volume_type=VolumeType.IO1), FlipPolicy(), HERE)
+    assert proposal.target.iops == 3_000
+
+
+def test_for_a_demand_still_to_come_no_type_is_slower_than_the_burst():
+    assessment = an_assessment(balances(*[60.0] * 10), read_ops=served(10), write_ops=served(0))
+    proposal = propose(assessment, Wish(volume_type=VolumeType.IO2), FlipPolicy(), HERE, ahead=True)
+    assert proposal.target.iops == 3_000

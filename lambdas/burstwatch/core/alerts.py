@@ -15,6 +15,7 @@ from burstwatch.core.words import format_instant
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _MOST_NAMED_IN_DIGEST: Final = 20
+_COMMANDS: Final = ("aws ", "burstctl ")
 _A_MINUTE_S: Final = 60
 _FAR_S: Final = 2 * 3600
 """Farther off than this, the estimate matters less than the bound and comes second."""
@@ -27,15 +28,81 @@ class AlertKind(StrEnum):
     EXHAUSTED = "BurstBalanceExhausted"
     RECOVERED = "BurstBalanceRecovered"
     TELEMETRY_GAP = "TelemetryGap"
+    FLIPPED = "VolumeFlipped"
+    FLIPPED_BACK = "VolumeFlippedBack"
+    FLIP_REFUSED = "FlipRefused"
+    FLIP_FAILED = "FlipFailed"
+    FLIP_STUCK = "FlipStuck"
+    LEFT_ON_TARGET = "LeftOnTarget"
+    CHANGED_BY_OTHERS = "VolumeChangedByOthers"
+    CRITICAL_ON_BURST = "CriticalVolumeOnBurstStorage"
+    WINDOW_STARTING = "WindowStarting"
+    WINDOW_MISSED = "WindowMissed"
     POLICY_REJECTED = "PolicyRejected"
     DIGEST = "AlertDigest"
+
+
+_LEADS: Final[Mapping[str, str]] = {
+    AlertKind.FLIPPED: "flipped",
+    AlertKind.FLIPPED_BACK: "flipped back",
+    AlertKind.FLIP_REFUSED: "flip refused",
+    AlertKind.FLIP_FAILED: "flip failed",
+    AlertKind.FLIP_STUCK: "flip stuck",
+    AlertKind.LEFT_ON_TARGET: "left on target",
+    AlertKind.CHANGED_BY_OTHERS: "changed by others",
+    AlertKind.CRITICAL_ON_BURST: "at risk",
+    AlertKind.WINDOW_STARTING: "window",
+    AlertKind.WINDOW_MISSED: "window missed",
+}
+"""The alerts about something that happened, and what their titles begin with."""
+
+_AS_IT_SHOULD: Final = frozenset({AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING})
+_ABOUT_BALANCE: Final = frozenset(
+    {AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.RECOVERED, AlertKind.TELEMETRY_GAP}
+)
+
+_KEYS: Final[Mapping[str, Sequence[str]]] = {
+    "volume": (
+        "volume_id",
+        "name",
+        "volume_type",
+        "size_gib",
+        "instance_id",
+        "device",
+        "region",
+        "account",
+    ),
+    "reading": (
+        "burst_balance_pct",
+        "credits",
+        "baseline_iops",
+        "datapoint_at",
+        "datapoint_age_s",
+        "unknown_reason",
+        "unknown_because",
+    ),
+    "forecast": (
+        "drain_per_s",
+        "time_to_empty_s",
+        "soonest_empty_s",
+        "earliest_s",
+        "latest_s",
+        "time_to_empty_at",
+        "soonest_empty_at",
+        "earliest_at",
+        "latest_at",
+    ),
+}
+"""What receivers rely on finding in each alert."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """One message; ``alert_id`` is the same whenever the same alert is sent again.
 
-    ``volume_id`` is None for an alert about the watchdog itself. The mappings hold JSON values only.
+    ``level`` is the volume's, whatever the alert is about. ``volume_id`` is None for an alert about a window
+    or about the watchdog itself. The mappings hold JSON values only; ``volume``, ``reading`` and ``forecast``
+    always have all their keys, with None for what is not known.
     """
 
     alert_id: str
@@ -52,6 +119,10 @@ class Alert:
     action: str | None = None
     runbook: str | None = None
     console_url: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, keys in _KEYS.items():
+            object.__setattr__(self, name, dict.fromkeys(keys) | dict(getattr(self, name)))
 
     def to_document(self) -> dict[str, Any]:
         """The alert in the schema ``burstwatch.alert/v1``."""
@@ -86,6 +157,15 @@ class Alert:
             **{key: document[key] for key in ("volume", "reading", "forecast", "evidence")},
             **{key: document[key] for key in ("action", "runbook", "console_url")},
         )
+
+
+def urgency(alert: Alert) -> Level:
+    """How pressing it is: what went as it should is ok, what waits for people is a warning at least."""
+    if alert.kind in _AS_IT_SHOULD:
+        return Level.OK
+    if alert.kind in _LEADS:
+        return max(alert.level, Level.WARNING, key=lambda level: level.rank)
+    return alert.level
 
 
 def alert_id(subject: str, kind: AlertKind, revision: int) -> str:
@@ -152,9 +232,9 @@ def describe_evidence(assessment: Assessment) -> dict[str, Any]:
 
 def make_digest(alerts: Sequence[Alert], *, place: Place, runbooks_url: str, now_s: int) -> Alert:
     """One alert in place of many; the most urgent are named, all of them are counted."""
-    ordered = sorted(alerts, key=_urgency)
+    ordered = sorted(alerts, key=_order)
     ids = "\n".join(sorted(alert.alert_id for alert in alerts))
-    worst = max((alert.level for alert in alerts), key=lambda level: level.rank)
+    worst = max(map(urgency, alerts), key=lambda level: level.rank)
     counts: dict[str, int] = {}
     for alert in ordered:
         counts[alert.kind] = counts.get(alert.kind, 0) + 1
@@ -171,26 +251,28 @@ def make_digest(alerts: Sequence[Alert], *, place: Place, runbooks_url: str, now
             "by_kind": counts,
             "most_urgent": [_digest_line(alert) for alert in ordered[:_MOST_NAMED_IN_DIGEST]],
         },
-        action="burstctl assess",
+        action=f"burstctl assess --region {place.region}",
         runbook=runbook_link(AlertKind.DIGEST, runbooks_url),
     )
 
 
-def _urgency(alert: Alert) -> tuple[int, float]:
-    soonest = alert.forecast.get("time_to_empty_s")
-    rank = Level.WATCH.rank if alert.kind is AlertKind.TELEMETRY_GAP else alert.level.rank
+def _order(alert: Alert) -> tuple[int, float]:
+    """The most urgent first; of the equally urgent what is dry soonest, then what has no forecast."""
+    soonest = alert.forecast["time_to_empty_s"]
+    rank = Level.WATCH.rank if alert.kind is AlertKind.TELEMETRY_GAP else urgency(alert).rank
     return -rank, float("inf") if soonest is None else soonest
 
 
 def _digest_line(alert: Alert) -> dict[str, Any]:
     return {
         "volume_id": alert.volume_id,
-        "name": alert.volume.get("name"),
+        "name": alert.volume["name"],
         "kind": str(alert.kind),
         "level": str(alert.level),
-        "burst_balance_pct": alert.reading.get("burst_balance_pct"),
-        "time_to_empty_at": alert.forecast.get("time_to_empty_at"),
-        "soonest_empty_at": alert.forecast.get("soonest_empty_at"),
+        "burst_balance_pct": alert.reading["burst_balance_pct"],
+        "time_to_empty_at": alert.forecast["time_to_empty_at"],
+        "soonest_empty_at": alert.forecast["soonest_empty_at"],
+        "summary": alert.evidence.get("summary"),
     }
 
 
@@ -210,6 +292,11 @@ def make_policy_rejected(
         action=action,
         runbook=runbook_link(AlertKind.POLICY_REJECTED, runbooks_url),
     )
+
+
+def is_command(action: str) -> bool:
+    """Whether an action can be pasted into a shell; otherwise it is a sentence."""
+    return action.startswith(_COMMANDS)
 
 
 def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
@@ -244,18 +331,26 @@ def _hour(instant: str) -> str:
 
 
 def title(alert: Alert) -> str:
-    """One line: level, volume, time left, and last the ids, where a cut does least harm."""
+    """One line: what happens, to which volume, time left, and last the ids, where a cut does least harm."""
     if alert.kind is AlertKind.DIGEST:
-        count, region = alert.evidence["alerts"], alert.volume["region"]
-        return f"{alert.level}: {count} burst-balance alerts at once in {region}"
+        return _digest_title(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
         return f"{alert.level}: policy rejected; the last good one stays in force"
+    known = (alert.volume["name"], alert.volume_id, alert.volume["instance_id"])
+    shown, *others = list(filter(None, known)) or [""]
+    ids = f" ({', '.join(others)})" if others else ""
+    if alert.kind in _LEADS:
+        what = " ".join(filter(None, (shown, alert.evidence["summary"])))
+        return f"{_LEADS[alert.kind]}: {what}{ids}"
     lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
     again = "still " if alert.is_reminder else ""
-    known = (alert.volume.get("name"), alert.volume_id, alert.volume.get("instance_id"))
-    shown, *others = filter(None, known)
-    ids = f" ({', '.join(others)})" if others else ""
     return f"{again}{lead}: {shown}{_what_happens(alert)}{ids}"
+
+
+def _digest_title(alert: Alert) -> str:
+    count, region = alert.evidence["alerts"], alert.volume["region"]
+    what = "burst-balance alerts" if alert.evidence["by_kind"].keys() <= _ABOUT_BALANCE else "alerts"
+    return f"{alert.level}: {count} {what} at once in {region}"
 
 
 def _what_happens(alert: Alert) -> str:
@@ -276,6 +371,8 @@ def sentences(alert: Alert) -> list[str]:
         return _digest_sentences(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
         return [*alert.evidence["faults"], f"In force: {alert.evidence['in_force']}."]
+    if alert.kind in _LEADS:
+        return list(alert.evidence["details"])
     said = [
         _because_sentence(alert),
         _reading_sentence(alert),
@@ -341,15 +438,21 @@ def _served_sentence(alert: Alert) -> str | None:
 
 def _digest_sentences(alert: Alert) -> list[str]:
     counts = ", ".join(f"{count} {kind}" for kind, count in alert.evidence["by_kind"].items())
-    lines = [f"{counts}. Each is in the ledger; the most urgent:"]
-    for line in alert.evidence["most_urgent"]:
-        balance = line["burst_balance_pct"]
-        known = "balance unknown" if balance is None else f"{balance:.1f} %"
-        shown = line["name"] or line["volume_id"]
-        volume_id = f" ({line['volume_id']})" if line["name"] else ""
-        runs_dry = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
-        dry = f", dry at about {_hour(line['time_to_empty_at'])} UTC" if runs_dry else ""
-        lines.append(f"{line['level']}: {shown}, {known}{dry}{volume_id}")
-    if (unnamed := alert.evidence["alerts"] - len(alert.evidence["most_urgent"])) > 0:
+    named = alert.evidence["most_urgent"]
+    lines = [f"{counts}. Each is in the ledger; the most urgent:", *map(_digest_sentence, named)]
+    if (unnamed := alert.evidence["alerts"] - len(named)) > 0:
         lines.append(f"and {unnamed} more")
     return lines
+
+
+def _digest_sentence(line: Mapping[str, Any]) -> str:
+    shown = line["name"] or line["volume_id"]
+    volume_id = f" ({line['volume_id']})" if line["name"] else ""
+    if line.get("summary"):
+        what = " ".join(filter(None, (shown, line["summary"])))
+        return f"{_LEADS[line['kind']]}: {what}{volume_id}"
+    balance = line["burst_balance_pct"]
+    known = "balance unknown" if balance is None else f"{balance:.1f} %"
+    runs_dry = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
+    dry = f", dry at about {_hour(line['time_to_empty_at'])} UTC" if runs_dry else ""
+    return f"{line['level']}: {shown}, {known}{dry}{volume_id}"

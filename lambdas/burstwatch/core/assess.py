@@ -6,7 +6,7 @@ from typing import Final
 
 from burstwatch.core.forecast import Forecast, forecast
 from burstwatch.core.policy import TelemetryPolicy
-from burstwatch.core.samples import Sample, Series
+from burstwatch.core.samples import Sample, Series, served_per_minute
 from burstwatch.core.volume import BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
 
 
@@ -40,6 +40,7 @@ class Evidence:
     ``instance_state`` is asked for volumes with a gap only. ``arrived_at_s`` is when it was found new
     or changed, ``modified_at_s`` when it was last seen in modification, both None when that is long ago;
     ``smaller_size_gib`` is the lesser size of that modification: AWS does not say which one earns meanwhile.
+    ``changing_to`` is what a flip under way makes of it, in words: until it is back its balance says nothing.
     """
 
     balance: Series | None = None
@@ -50,6 +51,7 @@ class Evidence:
     arrived_at_s: int | None = None
     modified_at_s: int | None = None
     smaller_size_gib: int | None = None
+    changing_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class Assessment:
     """Facts about a volume; either ``sample`` and ``forecast`` are there, or ``unknown_reason`` is.
 
     ``arrived_at_s`` to ``smaller_size_gib`` are the evidence's: a volume stays in focus for a while after
-    it arrived or was modified.
+    it arrived or was modified. ``served`` are operations per second in each minute, where they were read.
     """
 
     volume: Volume
@@ -73,6 +75,8 @@ class Assessment:
     smaller_size_gib: int | None = None
     consumed_read_iops: float | None = None
     consumed_write_iops: float | None = None
+    served: Series = Series()
+    instance_stopped: bool = False
 
     @property
     def balance_pct(self) -> float | None:
@@ -113,15 +117,20 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
             arrived_at_s=evidence.arrived_at_s,
             modified_at_s=evidence.modified_at_s,
             smaller_size_gib=evidence.smaller_size_gib,
+            served=served_per_minute(evidence.read_ops, evidence.write_ops, now_s),
+            instance_stopped=evidence.instance_state in STOPPED_STATES,
         )
 
-    if reason := why_not_polled(volume, size_gib):
+    reason = why_not_polled(volume, size_gib)
+    if reason is not None and not (evidence.changing_to and reason is UnknownReason.NOT_BURSTABLE_TYPE):
         return unknown(reason)
     if evidence.balance is None:
         return unknown(UnknownReason.READ_FAILED, evidence.read_error)
     balance = evidence.balance.closed_by(now_s)
     newest = balance.newest
     is_old = newest is None or now_s - newest.end_s >= telemetry.gap_after.total_seconds()
+    if evidence.changing_to is not None and (newest is None or is_old):
+        return unknown(UnknownReason.NOT_BURSTABLE_TYPE, f"it is on its way to {evidence.changing_to}")
     if newest is None or is_old or evidence.instance_state in STOPPED_STATES:
         return unknown(*_why_no_datapoint(volume, evidence, now_s=now_s, telemetry=telemetry))
     age_s = max(0.0, now_s - newest.end_s)
@@ -137,6 +146,7 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
         smaller_size_gib=evidence.smaller_size_gib,
         consumed_read_iops=_consumed_iops(evidence.read_ops, now_s),
         consumed_write_iops=_consumed_iops(evidence.write_ops, now_s),
+        served=served_per_minute(evidence.read_ops, evidence.write_ops, now_s),
     )
 
 

@@ -8,8 +8,6 @@ USD_PER_METRIC = 0.01 / 1000
 """GetMetricData, per metric requested, the same in almost every region (us-east-1, October 2025)."""
 
 MONTH_S = 30 * 24 * 3600
-ALERTING_METRICS = 3
-"""BurstBalance, VolumeReadOps and VolumeWriteOps: what is read of a volume at warning or worse."""
 
 
 def usd_per_month(interval_s: int, metrics: int = 1) -> float:
@@ -24,8 +22,4 @@ def usd_per_month_idle(intervals_s: Iterable[int]) -> float:
 
 def usd_per_month_now(decisions: Iterable[Decision]) -> float:
     """Dollars a month if every volume kept its present look interval."""
-    return sum(
-        usd_per_month(d.look_interval_s, ALERTING_METRICS if d.level.is_alerting else 1)
-        for d in decisions
-        if d.look_interval_s
-    )
+    return sum(usd_per_month(d.look_interval_s, d.metrics) for d in decisions if d.look_interval_s)

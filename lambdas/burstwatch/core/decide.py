@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from burstwatch.core.alerts import (
     Alert,
@@ -16,14 +17,28 @@ from burstwatch.core.alerts import (
 )
 from burstwatch.core.assess import Assessment, UnknownReason
 from burstwatch.core.cadence import focus_interval_s, sweep_interval_s
+from burstwatch.core.flips import Direction, Flip, Phase, spent_within
+from burstwatch.core.follow import Step, follow
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.levels import Level, explain_level, judge
+from burstwatch.core.moves import Move, consider
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.propose import Proposal, propose
+from burstwatch.core.story import Event, announce, enter
 from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import CREDITS_PER_PCT, worst_drain_per_s
+from burstwatch.core.want import Around, Want, can_burst
 from burstwatch.core.words import format_duration
+
+NOTHING_AROUND: Final = Around()
+
+_FOCUS_S = 60
+_STAYS_LOOK_S = 12 * 3600
+"""A volume that stays where it was flipped is looked at so seldom: only to see whether it still is."""
+
+_KEPT_AFTER_RETURN_S = 2 * 3600
+"""Longer than any balance is read back: until then it must be known since when it is fresh."""
 
 _PASSING_S = 120
 """A read that fails for less than this has only been throttled."""
@@ -34,6 +49,9 @@ class Action(StrEnum):
 
     NONE = "none"
     ALERT = "alert"
+    FLIP = "flip"
+    FLIP_BACK = "flip_back"
+    HOLD = "hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +76,21 @@ class Decision:
     look_interval_s: int | None
     change: Change | None
     proposal: Proposal | None = None
+    want: Want | None = None
+    flip: Flip | None = None
+
+    @property
+    def volume_id(self) -> str:
+        return self.assessment.volume.volume_id
+
+    @property
+    def metrics(self) -> int:
+        """How many metrics of CloudWatch the next look at it reads."""
+        if self.flip is not None and self.flip.phase is Phase.ON_TARGET:
+            return 0 if self.flip.stays else 2
+        if self.flip is not None:
+            return 1
+        return 3 if self.level.is_alerting else 1
 
     @property
     def alerts(self) -> Sequence[Alert]:
@@ -80,38 +113,101 @@ class _Judged:
 
 
 def decide(
-    assessment: Assessment, state: VolumeState | None, wishes: Wishes, *, policy: Policy, look: Look
+    assessment: Assessment,
+    state: VolumeState | None,
+    wishes: Wishes,
+    *,
+    policy: Policy,
+    look: Look,
+    around: Around = NOTHING_AROUND,
 ) -> Decision:
     """Judge a volume from one look at it and from what the ledger remembers."""
     now_s = int(look.now_s)
     before = state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
+    if before.contested_at_s is not None:
+        wishes = replace(wishes, mode=min(wishes.mode, Mode.PROPOSE, key=lambda mode: mode.rank))
     level = judge(assessment, before.level, policy)
     interval_s = _focus_interval(assessment, level, policy=policy)
-    if state is None and level is Level.OK and interval_s is None:
+    is_plain = not wishes.is_critical and around.windows is None
+    if state is None and level is Level.OK and interval_s is None and is_plain:
         return _stay_calm(assessment, wishes, policy)
-    after = _after(before, assessment, level, revision=max(before.revision + 1, now_s), now_s=now_s)
-    proposal = propose(assessment, wishes.target, look.place) if level.is_alerting else None
+    step = Step(state=before)
+    if around.sighting is not None:
+        step = follow(before, around.sighting, policy=policy, now_s=look.now_s)
+    after = _after(step.state, assessment, level, revision=max(before.revision + 1, now_s), now_s=now_s)
+    if step.state.arrived_at_s != before.arrived_at_s:
+        after = replace(after, arrived_at_s=step.state.arrived_at_s)
+    is_called = wishes.is_critical or (around.windows is not None and around.windows.wants_flip)
+    asks = level.is_alerting or (is_called and can_burst(assessment.volume))
+    is_home = step.state.flip is None
+    proposal = None
+    if asks and is_home:
+        ahead = is_called or not level.is_alerting
+        proposal = propose(assessment, wishes.target, policy.flip, look.place, ahead=ahead)
+    move = consider(
+        assessment, after, level, wishes, around, proposal=proposal, policy=policy, now_s=look.now_s
+    )
+    events, after = (*step.events, *move.events), move.state
     judged = _Judged(assessment=assessment, level=level, after=after, proposal=proposal)
     kind, reason = _alert_due(before, judged, policy=policy, now_s=now_s)
     if wishes.mode is Mode.OBSERVE and kind is not None:
         after = _untold(after) if kind is AlertKind.RECOVERED else after
         kind, reason = None, f"{reason}; mode observe sends no alert"
-    alerts: tuple[Alert, ...] = ()
+    alerts: list[Alert] = []
     if kind is not None:
-        alerts = (_make_alert(kind, before, judged, wishes, policy=policy, look=look),)
+        alerts.append(_make_alert(kind, before, judged, wishes, policy=policy, look=look))
         after = _alerted(after, kind, now_s)
+    interval_s = _with_flip(interval_s, after, move, policy)
     after = replace(after, next_look_at_s=None if interval_s is None else look.tick_s + interval_s)
+    told = [
+        announce(event, after, assessment.volume, policy=policy, place=look.place, now_s=now_s)
+        for event in events
+    ]
+    alerts += [alert for alert in told if alert]
     return Decision(
         assessment=assessment,
         wishes=wishes,
         level=level,
         previous_level=before.level,
-        action=Action.ALERT if alerts else Action.NONE,
-        reason=reason,
+        action=_action(move, around, alerts),
+        reason=_reason(reason, move, around),
         look_interval_s=interval_s or _sweep_interval(assessment, policy),
-        change=_change(state, after, alerts, level, before.level, now_s),
+        change=_change(state, after, tuple(alerts), events, level, before.level, now_s),
         proposal=proposal,
+        want=move.want,
+        flip=after.flip,
     )
+
+
+def _action(move: Move, around: Around, alerts: Sequence[Alert]) -> Action:
+    if move.want is None:
+        return Action.ALERT if alerts else Action.NONE
+    if around.hold is not None:
+        return Action.HOLD
+    return Action.FLIP if move.want.direction is Direction.OUT else Action.FLIP_BACK
+
+
+def _reason(reason: str, move: Move, around: Around) -> str:
+    """What is wanted or waited for comes first; the level's own reason where there is nothing of both."""
+    if move.want is not None:
+        held = "" if around.hold is None else f"; on hold by {around.hold.by}"
+        return f"{move.want.reason}{held}"
+    return move.waits or reason
+
+
+def _with_flip(interval_s: int | None, after: VolumeState, move: Move, policy: Policy) -> int | None:
+    """The next look, where a flip wants one sooner than the level does."""
+    flip = after.flip
+    at_most_s = int(policy.cadence.focus_at_most.total_seconds())
+    if flip is not None and flip.is_under_way:
+        wanted_s = _FOCUS_S
+    elif flip is not None and flip.stays:
+        wanted_s = _STAYS_LOOK_S
+    elif flip is not None or move.want is not None:
+        wanted_s = at_most_s
+    else:
+        return interval_s
+    return wanted_s if interval_s is None else min(wanted_s, interval_s)
 
 
 def _stay_calm(assessment: Assessment, wishes: Wishes, policy: Policy) -> Decision:
@@ -190,7 +286,8 @@ def _after(
     )
     if reason is not None:
         since_s = before.unknown_since_s if before.unknown_reason is reason else now_s
-        is_over = not reason.is_fault and reason is not UnknownReason.TOO_NEW
+        is_leaving = before.flip is not None and before.flip.is_under_way
+        is_over = not reason.is_fault and reason is not UnknownReason.TOO_NEW and not is_leaving
         return _at_level(
             replace(touched, unknown_since_s=since_s, gap_alerted=touched.gap_alerted and not is_over),
             Level.OK if is_over else before.level,
@@ -319,12 +416,14 @@ def _change(
     state: VolumeState | None,
     after: VolumeState,
     alerts: tuple[Alert, ...],
+    events: Sequence[Event],
     level: Level,
     previous: Level,
     now_s: int,
 ) -> Change | None:
     """What to write; nothing where a calm volume stays calm."""
-    keep = after if _is_worth_keeping(after) else None
+    after = replace(after, spent=spent_within(after.spent, now_s))
+    keep = after if _is_worth_keeping(after, now_s) else None
     if state is None and keep is None and not alerts:
         return None
     entries: list[LedgerEntry] = []
@@ -332,6 +431,7 @@ def _change(
         entries.append(
             _entry(after, EntryKind.LEVEL_CHANGED, {"from": str(previous), "to": str(level)}, now_s)
         )
+    entries += [enter(event, after, now_s) for event in events if event.kind is not EntryKind.ALERT]
     entries += [_entry(after, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
     return Change(
         volume_id=after.volume_id,
@@ -346,7 +446,12 @@ def _entry(after: VolumeState, kind: EntryKind, body: dict[str, object], at_s: i
     return LedgerEntry(volume_id=after.volume_id, revision=after.revision, kind=kind, at_s=at_s, body=body)
 
 
-def _is_worth_keeping(state: VolumeState) -> bool:
+def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
     """Whether forgetting this state would change a later decision."""
     remembered = state.unknown_reason in (UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
-    return state.level is not Level.OK or state.next_look_at_s is not None or state.gap_alerted or remembered
+    is_watched = state.level is not Level.OK or state.next_look_at_s is not None
+    is_told = state.gap_alerted or state.critical_told or state.missed_told_s is not None
+    has_moved = state.flip is not None or state.contested_at_s is not None or bool(state.spent)
+    waits = state.retry_at_s is not None and state.retry_at_s > now_s
+    has_returned = state.returned_at_s is not None and now_s - state.returned_at_s < _KEPT_AFTER_RETURN_S
+    return is_watched or is_told or remembered or has_moved or waits or has_returned

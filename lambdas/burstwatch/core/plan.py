@@ -21,16 +21,18 @@ _FARTHEST_S = 24 * 3600
 class DueVolume:
     """A volume to look at now; ``has_arrived`` when it is new or changed since the last sweep.
 
-    ``smaller_size_gib`` is the lesser size of a modification in progress.
+    ``smaller_size_gib`` is the lesser size of a modification in progress. One that ``is_leaving`` lives on
+    its credits until its modification is over, whatever type it shows.
     """
 
     volume: Volume
     has_arrived: bool = False
     smaller_size_gib: int | None = None
+    is_leaving: bool = False
 
     @property
     def is_polled(self) -> bool:
-        return why_not_polled(self.volume, self.smaller_size_gib) is None
+        return self.is_leaving or why_not_polled(self.volume, self.smaller_size_gib) is None
 
 
 def fingerprint(volume: Volume, cadence: CadencePolicy) -> int:
@@ -68,6 +70,7 @@ def due_in_sweep(
     sweep_s: int,
     focused: AbstractSet[str],
     restarted: AbstractSet[str],
+    summoned: AbstractSet[str] = frozenset(),
     smaller_sizes_gib: Mapping[str, int],
     cadence: CadencePolicy,
 ) -> Iterator[DueVolume]:
@@ -75,6 +78,7 @@ def due_in_sweep(
 
     Without a roster, everything is due: there was no sweep before. A volume whose instance was found stopped
     waits until it is in ``restarted``; one in focus has its own time and is due when it is in ``focused``.
+    Those ``summoned`` are due whatever their balance.
     """
     grid_s = int(cadence.sweep_tick.total_seconds())
     last_tick = sweep_s // grid_s
@@ -91,7 +95,9 @@ def due_in_sweep(
             smaller_size_gib=smaller_sizes_gib.get(volume.volume_id),
         )
         ticks = sweep_ticks(baseline_iops(volume.size_gib), cadence)
-        if not due.is_polled:
+        if volume.volume_id in summoned:
+            is_due = True
+        elif not due.is_polled:
             is_due = state is not None
         elif roster is None or due.has_arrived:
             is_due = True

@@ -1,16 +1,18 @@
 """What a person can do about a draining volume: the command, and what it costs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from burstwatch.core.assess import Assessment
 from burstwatch.core.place import Place
+from burstwatch.core.policy import FlipPolicy
 from burstwatch.core.prices import US_EAST_1, Configuration
-from burstwatch.core.target import Demand, Target, TargetRefusal, Wish, choose_target
-from burstwatch.core.volume import BURST_IOPS
+from burstwatch.core.samples import Series
+from burstwatch.core.target import EMPTY_PCT, Demand, Target, TargetRefusal, Wish, choose_target
+from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 
-_PINNED_IOPS: Final = 0.9 * BURST_IOPS
-"""AWS delivers at least 90 % of what a volume may serve, so from here on more may be wanted than is seen."""
+_PINNED: Final = 0.9
+"""AWS delivers at least 90 % of what a volume may serve: from here on more may be wanted than is seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +24,21 @@ class Proposal:
     reasons: tuple[str, ...] = ()
 
 
-def propose(assessment: Assessment, wish: Wish, place: Place) -> Proposal:
-    """The modification that takes the volume out of the burst bucket, by what it was seen to serve."""
+def propose(
+    assessment: Assessment, wish: Wish, policy: FlipPolicy, place: Place, *, ahead: bool = False
+) -> Proposal:
+    """The modification that takes the volume out of the burst bucket, by what it was seen to serve.
+
+    ``ahead``: it is wanted for a demand still to come.
+    """
     volume = assessment.volume
     if volume.managed_by:
         return Proposal(action=f"managed by {volume.managed_by}: change its volume type there")
-    match choose_target(volume, _demand(assessment), wish, US_EAST_1):
+    if wish.volume_type is None:
+        wish = replace(wish, volume_type=policy.target)
+    demand = replace(demand_of(assessment), ahead=ahead)
+    found = choose_target(volume, demand, wish, US_EAST_1, headroom_pct=policy.headroom_pct)
+    match found:
         case TargetRefusal() as refusal:
             return Proposal(action=refusal.sentence)
         case Target() as target:
@@ -38,18 +49,42 @@ def propose(assessment: Assessment, wish: Wish, place: Place) -> Proposal:
             )
 
 
-def _demand(assessment: Assessment) -> Demand:
+def demand_of(assessment: Assessment) -> Demand:
+    """What the volume was seen to serve, and whether that was all it could."""
     reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
     if reads is None or writes is None:
         return Demand()
-    return Demand(peak_iops=reads + writes, pinned=reads + writes >= _PINNED_IOPS)
+    ceiling_iops = _ceiling_iops(assessment.baseline_iops, assessment.balance_pct)
+    return Demand(peak_iops=reads + writes, pinned=reads + writes >= _PINNED * ceiling_iops)
+
+
+def _ceiling_iops(baseline_iops: int, balance_pct: float | None) -> int:
+    """What it may serve: the burst, and no more than the baseline once its bucket is empty."""
+    is_empty = balance_pct is not None and balance_pct <= EMPTY_PCT
+    return baseline_iops if is_empty else BURST_IOPS
+
+
+def demand_of_series(served: Series, *, ceiling_iops: int = BURST_IOPS) -> Demand:
+    """The busiest five minutes of what was served; near ``ceiling_iops`` it was held back."""
+    if not served:
+        return Demand()
+    values = served.values
+    count = min(5, len(values))
+    peak = max(sum(values[i : i + count]) / count for i in range(len(values) - count + 1))
+    return Demand(peak_iops=peak, pinned=peak >= _PINNED * ceiling_iops)
+
+
+def measured(volume: Volume, served: Series, balance: Series) -> Demand:
+    """The demand of a volume by what it served, and by the balance it had meanwhile."""
+    least_pct = min(balance.values, default=None)
+    return demand_of_series(served, ceiling_iops=_ceiling_iops(baseline_iops(volume.size_gib), least_pct))
 
 
 def _command(target: Configuration, volume_id: str, place: Place) -> str:
     throughput = "" if target.throughput_mib_s is None else f" --throughput {target.throughput_mib_s}"
     return (
-        f"aws ec2 modify-volume --region {place.region} --volume-id {volume_id}"
-        f" --volume-type {target.volume_type} --iops {target.iops}{throughput}"
+        f"burstctl flip {volume_id} --region {place.region}"
+        f" --to {target.volume_type} --iops {target.iops}{throughput}"
     )
 
 

@@ -10,6 +10,8 @@ from burstwatch.core.assess import UnknownReason
 from burstwatch.core.cadence import sweep_interval_s
 from burstwatch.core.cost import usd_per_month_idle, usd_per_month_now
 from burstwatch.core.decide import Decision
+from burstwatch.core.flips import Flip, Hold, configuration_document
+from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.policy import CadencePolicy
 from burstwatch.core.words import format_instant
 
@@ -31,6 +33,8 @@ class Report:
     missing: Sequence[str] = ()
     failures: Sequence[str] = ()
     is_read_only: bool = True
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    holds: Sequence[Hold] = ()
 
     @property
     def unread(self) -> list[Decision]:
@@ -42,7 +46,26 @@ class Report:
 
     @property
     def needs_attention(self) -> bool:
-        return any(d.level.is_alerting or d.assessment.is_fault for d in self.decisions)
+        """Whether a volume is at warning or worse and was not flipped in this run, or tells nothing."""
+        return any(
+            d.assessment.is_fault or (d.level.is_alerting and self.outcome_of(d).done is not Done.FLIPPED)
+            for d in self.decisions
+        )
+
+    @property
+    def was_refused(self) -> bool:
+        return self.count(Done.REFUSED) > 0
+
+    def count(self, *done: Done) -> int:
+        """How many volumes it came to this with."""
+        return sum(outcome.done in done for outcome in self.outcomes.values())
+
+    def outcome_of(self, decision: Decision) -> Outcome:
+        """What became of the volume in this pass."""
+        if (known := self.outcomes.get(decision.volume_id)) is not None:
+            return known
+        is_proposed = not self.is_read_only and decision.has_proposed
+        return Outcome(done=Done.PROPOSED if is_proposed else Done.NONE)
 
     @property
     def newest_datapoint_age_s(self) -> float | None:
@@ -64,16 +87,15 @@ class Report:
             "generated_at": format_instant(self.now_s),
             "region": self.region,
             "ledger": self.ledger,
-            "volumes": [
-                describe(d, self.now_s, is_proposed=not self.is_read_only and d.has_proposed)
-                for d in sort_by_urgency(self.decisions)
-            ],
+            "volumes": [describe(d, self.now_s, self.outcome_of(d)) for d in sort_by_urgency(self.decisions)],
             "totals": {
                 "volumes": len(self.decisions),
                 "by_level": dict(by_level),
-                "flipped": 0,
-                "refused": 0,
-                "failed": 0,
+                "flipped": self.count(Done.FLIPPED),
+                "flipped_back": self.count(Done.FLIPPED_BACK),
+                "refused": self.count(Done.REFUSED),
+                "failed": self.count(Done.FAILED),
+                "in_flight": self.count(Done.IN_FLIGHT),
                 "unread": len(self.unread),
                 "ignored": len(self.ignored),
             },
@@ -83,6 +105,7 @@ class Report:
                 "usd_per_month_now": round(usd_per_month_now(self.decisions), 2),
             },
             "newest_datapoint_age_s": _rounded(self.newest_datapoint_age_s),
+            "holds": [_hold(hold) for hold in self.holds],
             "missing": list(self.missing),
             "failures": list(self.failures),
             "api_calls": dict(self.api_calls),
@@ -91,10 +114,11 @@ class Report:
 
 def sort_by_urgency(decisions: Iterable[Decision]) -> list[Decision]:
     """Most urgent first: level, then time to empty, then the bound, then the balance, then the id."""
-    return sorted(decisions, key=_urgency)
+    return sorted(decisions, key=urgency_of)
 
 
-def _urgency(decision: Decision) -> tuple[Any, ...]:
+def urgency_of(decision: Decision) -> tuple[Any, ...]:
+    """The lower, the sooner somebody must act."""
     assessment = decision.assessment
     forecast = assessment.forecast
     far = float("inf")
@@ -109,7 +133,7 @@ def _urgency(decision: Decision) -> tuple[Any, ...]:
     )
 
 
-def describe(decision: Decision, now_s: float, *, is_proposed: bool) -> dict[str, Any]:
+def describe(decision: Decision, now_s: float, outcome: Outcome) -> dict[str, Any]:
     """One volume of the report."""
     assessment = decision.assessment
     volume = assessment.volume
@@ -137,12 +161,40 @@ def describe(decision: Decision, now_s: float, *, is_proposed: bool) -> dict[str
         "tag_faults": list(decision.wishes.faults),
         "look_interval_s": decision.look_interval_s,
         "decision": {"action": str(decision.action), "reason": decision.reason, "target": _target(decision)},
+        "flip": _flip(decision.flip),
         "outcome": {
-            "action": "proposed" if is_proposed else "none",
-            "error_code": None,
-            "refusal": None,
-            "retry_at": None,
+            "action": str(outcome.done),
+            "because": outcome.because,
+            "error_code": outcome.error_code,
+            "refusal": outcome.refusal and str(outcome.refusal.guard),
+            "retry_at": None if outcome.retry_at_s is None else format_instant(outcome.retry_at_s),
         },
+    }
+
+
+def _flip(flip: Flip | None) -> dict[str, Any] | None:
+    if flip is None:
+        return None
+    return {
+        "phase": str(flip.phase),
+        "direction": str(flip.direction),
+        "cause": str(flip.cause),
+        "by": flip.by,
+        "original": configuration_document(flip.original),
+        "target": configuration_document(flip.target),
+        "asked_at": format_instant(flip.asked_at_s),
+        "stays": flip.stays,
+        "because": flip.because,
+        "usd_per_month_more": flip.usd_per_month,
+    }
+
+
+def _hold(hold: Hold) -> dict[str, Any]:
+    return {
+        "volume_id": hold.volume_id,
+        "by": hold.by,
+        "reason": hold.reason,
+        "until": format_instant(hold.until_s),
     }
 
 
@@ -150,11 +202,7 @@ def _target(decision: Decision) -> dict[str, Any] | None:
     target = decision.proposal.target if decision.proposal else None
     if target is None:
         return None
-    return {
-        "volume_type": str(target.volume_type),
-        "iops": target.iops,
-        "throughput_mib_s": target.throughput_mib_s,
-    }
+    return configuration_document(target)
 
 
 def _rounded(value: float | None) -> int | None:

@@ -1,6 +1,6 @@
 """Recorded datapoints: one-minute values with explicit gaps."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -70,3 +70,21 @@ class Series:
     def last(self, count: int) -> Sequence[float]:
         """The newest ``count`` values, oldest first; fewer where there are fewer."""
         return self.values[-count:]
+
+    def since(self, start_s: float) -> "Series":
+        """The samples that begin no earlier than ``start_s``."""
+        first = bisect_left(self.starts_s, start_s)
+        return self if first == 0 else Series(self.starts_s[first:], self.values[first:])
+
+
+def served_per_minute(read_ops: Series | None, write_ops: Series | None, now_s: float) -> Series:
+    """Mean operations per second in each closed minute of which both halves are known."""
+    if read_ops is None or write_ops is None:
+        return Series()
+    writes = dict(zip(write_ops.starts_s, write_ops.values, strict=True))
+    both = (
+        (start_s, (value + writes[start_s]) / PERIOD_S)
+        for start_s, value in zip(read_ops.starts_s, read_ops.values, strict=True)
+        if start_s in writes
+    )
+    return Series.of(both).closed_by(now_s)

@@ -64,12 +64,14 @@ LIMITS: Final = {
 class Demand:
     """The most that was served in any minute; None where it was not measured.
 
-    ``pinned``: the volume was held back meanwhile, at its ceiling or (exhausted) at its baseline.
+    ``pinned``: the volume was held back meanwhile, at its ceiling or (exhausted) at its baseline. ``ahead``:
+    what matters is still to come, and nobody has seen it.
     """
 
     peak_iops: float | None = None
     peak_throughput_mib_s: float | None = None
     pinned: bool = False
+    ahead: bool = False
 
     def __post_init__(self) -> None:
         for peak in (self.peak_iops, self.peak_throughput_mib_s):
@@ -448,6 +450,8 @@ def _iops_floors(kind: VolumeType, case: _Case) -> tuple[tuple[int, str], ...]:
         mib_s = min(GP3_MOST_MIB_S, max(case.needed_mib_s, case.wish.throughput_mib_s or 0))
     else:
         slowest = (min(BURST_IOPS, ceil(case.demand.peak_iops or 0)), "that many were served")
+        if case.demand.ahead:
+            slowest = (case.best_iops, "what it serves at best; the demand to come is not known")
         mib_s = min(IO1_LARGE_MIB_S, case.needed_mib_s)
     return slowest, (mib_s * IOPS_PER_MIB_S, f"{mib_s:,} MiB/s take that many, at 256 KiB an operation")
 

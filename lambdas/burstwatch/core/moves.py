@@ -1,0 +1,201 @@
+"""What one look means for a flip: what is wanted, and what people must hear beside the level."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from burstwatch.core.alerts import AlertKind
+from burstwatch.core.assess import Assessment
+from burstwatch.core.flips import Cause, Flip, Phase, configuration_document
+from burstwatch.core.ledger import EntryKind, VolumeState
+from burstwatch.core.levels import Level, explain_level
+from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.propose import Proposal
+from burstwatch.core.story import Event
+from burstwatch.core.tags import Wishes
+from burstwatch.core.target import configuration_of
+from burstwatch.core.volume import BURST_IOPS
+from burstwatch.core.want import Around, Want, can_burst, want_back, want_out, window_words
+from burstwatch.core.words import format_duration, format_instant
+
+_LEFT_EVERY_S: Final = 24 * 3600
+_DAYS_PER_MONTH: Final = 730 / 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """The state after a look, what is told of it, and what should be done now.
+
+    ``waits`` says in words why nothing is done; None where there is nothing to do or to wait for.
+    """
+
+    state: VolumeState
+    events: tuple[Event, ...] = ()
+    want: Want | None = None
+    waits: str | None = None
+
+
+def consider(
+    assessment: Assessment,
+    state: VolumeState,
+    level: Level,
+    wishes: Wishes,
+    around: Around,
+    *,
+    proposal: Proposal | None,
+    policy: Policy,
+    now_s: float,
+) -> Move:
+    """What the volume's flip, tags and windows ask for now."""
+    if state.flip is not None:
+        return _consider_return(assessment, state, state.flip, wishes, around, policy=policy, now_s=now_s)
+    because = explain_level(assessment, level, policy)
+    want = want_out(assessment.volume, level, wishes, around.windows, because=because, policy=policy)
+    if wishes.mode is Mode.OBSERVE:
+        return Move(state=state)
+    events: list[Event] = []
+    is_exposed = wishes.is_critical and can_burst(assessment.volume)
+    if is_exposed and not state.critical_told:
+        events.append(_critical_event(assessment, wishes, proposal))
+    state = replace(state, critical_told=is_exposed)
+    if (missed := _missed(assessment, state, want, wishes, around, proposal)) is not None:
+        state, event = missed
+        events.append(event)
+    if want is None:
+        return Move(state=replace(state, refusal_told=None), events=tuple(events))
+    if wishes.mode is not Mode.AUTO or state.contested_at_s is not None:
+        waits = None
+        if want.cause is not Cause.DRAINING:
+            waits = f"{want.reason}; mode {wishes.mode} leaves it to people"
+        return Move(state=state, events=tuple(events), waits=waits)
+    return Move(state=state, events=tuple(events), want=want)
+
+
+def _critical_event(assessment: Assessment, wishes: Wishes, proposal: Proposal | None) -> Event:
+    baseline = assessment.baseline_iops
+    return Event(
+        kind=EntryKind.ALERT,
+        summary="is tagged critical and lives on burst credits",
+        details=(
+            f"Without credits it serves {baseline:,} IOPS, not {BURST_IOPS:,}: what depends on it stalls.",
+            _who_moves(wishes.mode),
+            *(f"{reason}." for reason in (proposal.reasons if proposal else ())[-1:]),
+        ),
+        alert=AlertKind.CRITICAL_ON_BURST,
+        action=proposal.action if proposal else None,
+        facts=_proposal_facts(assessment, proposal) | {"baseline_iops": baseline, "mode": str(wishes.mode)},
+    )
+
+
+def _who_moves(mode: Mode) -> str:
+    if mode is Mode.AUTO:
+        return "It is in mode auto: a watchdog that may act moves it now."
+    return f"It is in mode {mode}: moving it is left to people."
+
+
+def _proposal_facts(assessment: Assessment, proposal: Proposal | None) -> dict[str, Any]:
+    target = proposal.target if proposal else None
+    return {
+        "from": configuration_document(configuration_of(assessment.volume)),
+        "to": configuration_document(target) if target else None,
+    }
+
+
+def _missed(
+    assessment: Assessment,
+    state: VolumeState,
+    want: Want | None,
+    wishes: Wishes,
+    around: Around,
+    proposal: Proposal | None,
+) -> tuple[VolumeState, Event] | None:
+    """A window's start that a flip begun only now cannot meet; said once for each start.
+
+    Who starts a window by hand knows that it begins at once.
+    """
+    windows = around.windows
+    if want is None or windows is None or windows.missed_by is None or not windows.wants_flip:
+        return None
+    first = (windows.running or windows.upcoming)[0]
+    starts_at_s = int(first.span.start_at.timestamp())
+    if first.by_hand or state.missed_told_s == starts_at_s:
+        return None
+    late_s = windows.missed_by.total_seconds()
+    done_at = format_instant(starts_at_s + late_s)
+    event = Event(
+        kind=EntryKind.ALERT,
+        summary=f"would be ready {format_duration(late_s)} late for {first.window}",
+        details=(
+            f"Begun now, the flip is expected to be over at {done_at}, but {window_words(windows)}.",
+            "Until it is over the volume lives on its credits.",
+            _who_moves(wishes.mode),
+        ),
+        alert=AlertKind.WINDOW_MISSED,
+        action=proposal.action if proposal else None,
+        facts=_proposal_facts(assessment, proposal)
+        | {
+            "window": first.window,
+            "starts_at": format_instant(starts_at_s),
+            "expected_at": done_at,
+            "late_s": round(late_s),
+            "mode": str(wishes.mode),
+        },
+    )
+    return replace(state, missed_told_s=starts_at_s), event
+
+
+def _consider_return(
+    assessment: Assessment,
+    state: VolumeState,
+    flip: Flip,
+    wishes: Wishes,
+    around: Around,
+    *,
+    policy: Policy,
+    now_s: float,
+) -> Move:
+    if wishes.is_critical and flip.phase is Phase.ON_TARGET and not flip.stays:
+        return Move(state=state, waits=f"kept {flip.target}: it is tagged critical")
+    found = want_back(flip, assessment, around.windows, policy=policy, now_s=now_s)
+    may_return = state.contested_at_s is None and (wishes.mode is Mode.AUTO or flip.cause is Cause.BY_HAND)
+    if may_return or flip.phase is not Phase.ON_TARGET or flip.stays:
+        return Move(state=state, want=found) if isinstance(found, Want) else Move(state=state, waits=found)
+    waits = f"left {flip.target}: it is not allowed back automatically"
+    told_s = flip.left_told_at_s
+    if told_s is not None and now_s - told_s < _LEFT_EVERY_S:
+        return Move(state=state, waits=waits)
+    told = replace(state, flip=replace(flip, left_told_at_s=int(now_s)))
+    return Move(state=told, events=(_left_event(state, flip, wishes, now_s),), waits=waits)
+
+
+def _left_event(state: VolumeState, flip: Flip, wishes: Wishes, now_s: float) -> Event:
+    since_s = flip.reached_at_s or flip.asked_at_s
+    per_day, away = flip.usd_per_month / _DAYS_PER_MONTH, format_duration(now_s - since_s)
+    is_contested = state.contested_at_s is not None
+    why = (
+        "Somebody else changed it: until it is released, the watchdog does not bring it back."
+        if is_contested
+        else f"It is in mode {wishes.mode} now: the watchdog brings it back only with its opt-in tag."
+    )
+    return Event(
+        kind=EntryKind.LEFT,
+        summary=f"is still {flip.target.volume_type} after {away}, {_per_day(per_day)}",
+        details=(why, f"It was {flip.original} before it became {flip.target}. This is told once a day."),
+        alert=AlertKind.LEFT_ON_TARGET,
+        action=f"burstctl {'release' if is_contested else 'flip-back'} {state.volume_id}",
+        facts={
+            "target": configuration_document(flip.target),
+            "original": configuration_document(flip.original),
+            "usd_per_month_more": flip.usd_per_month,
+            "usd_per_day_more": round(per_day, 4),
+            "since_at": format_instant(since_s),
+            "by": flip.by,
+            "mode": str(wishes.mode),
+            "is_contested": is_contested,
+        },
+    )
+
+
+def _per_day(usd: float) -> str:
+    if abs(usd) < 0.005:  # noqa: PLR2004 - half a cent
+        return "at the same price"
+    return f"${abs(usd):,.2f} a day {'more' if usd > 0 else 'less'}"

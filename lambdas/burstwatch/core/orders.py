@@ -1,0 +1,358 @@
+"""From an order to a plan: what would be changed, what it costs, and what refuses it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, Final
+
+from burstwatch.core.alerts import AlertKind
+from burstwatch.core.flips import (
+    WATCHDOG,
+    Cause,
+    Direction,
+    Flip,
+    Hold,
+    Phase,
+    configuration_document,
+    intent_id,
+)
+from burstwatch.core.follow import (
+    Sighting,
+    accepted_event,
+    ask_again,
+    backed_off,
+    failed_words,
+    failure_facts,
+    flip_facts,
+    given_up,
+    taken,
+)
+from burstwatch.core.guards import Attempt, Guard, Refusal, is_last_of_the_day, refuse
+from burstwatch.core.ledger import EntryKind, VolumeState
+from burstwatch.core.modification import Modification
+from burstwatch.core.policy import Policy
+from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_month
+from burstwatch.core.story import Event
+from burstwatch.core.tags import Wishes
+from burstwatch.core.target import (
+    Demand,
+    InstanceLimits,
+    Stay,
+    Target,
+    TargetRefusal,
+    TargetRefusalName,
+    Wish,
+    choose_target,
+    stays_after,
+)
+from burstwatch.core.volume import Volume
+from burstwatch.core.words import format_instant
+
+_GUARD_OF: Final = {
+    TargetRefusalName.INSTANCE_IS_BOTTLENECK: Guard.INSTANCE_IS_BOTTLENECK,
+    TargetRefusalName.NO_CHANGE_NEEDED: Guard.NO_CHANGE_NEEDED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A modification somebody wants: the watchdog, or a person.
+
+    A person may insist on a ``wish``, override guards (``why`` says for what reason) and say for how long.
+    ``urgency`` orders orders: the lower the sooner.
+    """
+
+    volume_id: str
+    direction: Direction
+    cause: Cause
+    because: str
+    by: str = WATCHDOG
+    wish: Wish | None = None
+    demand: Demand = field(default_factory=Demand)
+    return_after_s: int | None = None
+    overridden: frozenset[Guard] = frozenset()
+    why: str | None = None
+    urgency: tuple[float, ...] = (inf,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything read afresh for one order."""
+
+    volume: Volume
+    wishes: Wishes
+    state: VolumeState
+    now_s: float
+    holds: Sequence[Hold] = ()
+    modification: Modification | None = None
+    instance: InstanceLimits | None = None
+    iops_left: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an order comes to now; with any of ``refusals`` it is not carried out.
+
+    ``target`` is None where there is nothing it could become. ``choice`` has the alternatives beside it, for
+    a way out.
+    """
+
+    order: Order
+    facts: Facts
+    now: Configuration | None
+    target: Configuration | None = None
+    choice: Target | None = None
+    stay: Stay | None = None
+    usd_per_month_now: float = 0.0
+    usd_per_month: float = 0.0
+    refusals: tuple[Refusal, ...] = ()
+    overridden: tuple[Guard, ...] = ()
+
+    @property
+    def refusal(self) -> Refusal | None:
+        return self.refusals[0] if self.refusals else None
+
+    @property
+    def usd_per_month_more(self) -> float:
+        return round(self.usd_per_month - self.usd_per_month_now, 6)
+
+
+def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
+    """Work out what an order comes to, with every guard asked."""
+    plan = _plan_out(order, facts, policy) if order.direction is Direction.OUT else _plan_back(order, facts)
+    if plan.target is None or plan.now is None:
+        return plan
+    attempt = Attempt(
+        volume=facts.volume,
+        wishes=facts.wishes,
+        state=facts.state,
+        direction=order.direction,
+        cause=order.cause,
+        by=order.by,
+        target=plan.target,
+        now=plan.now,
+        now_s=facts.now_s,
+        holds=facts.holds,
+        modification=facts.modification,
+        iops_left=facts.iops_left,
+    )
+    if plan.stay is not None and is_last_of_the_day(attempt) and plan.target.volume_type is VolumeType.GP3:
+        reason = "stays: AWS's modifications of the day leave none to come back by"
+        plan = replace(plan, stay=Stay(stays=True, reason=reason))
+    if not order.overridden:
+        return replace(plan, refusals=tuple(refuse(attempt, policy)))
+    found = refuse(attempt, policy)
+    left = refuse(attempt, policy, overridden=order.overridden)
+    passed = {refusal.guard for refusal in found if refusal not in left}
+    passed |= order.overridden & {Guard.INSTANCE_IS_BOTTLENECK, Guard.FLEET_CAP, Guard.SPEND_CAP}
+    return replace(plan, refusals=tuple(left), overridden=tuple(sorted(passed)))
+
+
+def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
+    volume = facts.volume
+    now = Sighting(volume=volume).configuration
+    before = usd_per_month(now, volume.size_gib, US_EAST_1) if now else 0.0
+    base = Plan(order=order, facts=facts, now=now, usd_per_month_now=before, usd_per_month=before)
+    wish = order.wish or facts.wishes.target
+    if wish.volume_type is None:
+        wish = replace(wish, volume_type=policy.flip.target)
+    asks_instance = Guard.INSTANCE_IS_BOTTLENECK not in order.overridden
+    chosen = choose_target(
+        volume,
+        replace(order.demand, ahead=order.cause is not Cause.DRAINING),
+        wish,
+        US_EAST_1,
+        instance=facts.instance if asks_instance else None,
+        headroom_pct=policy.flip.headroom_pct,
+        insist=order.wish is not None,
+    )
+    if isinstance(chosen, TargetRefusal):
+        guard = _GUARD_OF.get(chosen.name, Guard.NO_TARGET)
+        return replace(base, refusals=(Refusal(guard=guard, reason=chosen.sentence.removesuffix(".")),))
+    return replace(
+        base,
+        target=chosen.configuration,
+        choice=chosen,
+        stay=_stay(order, chosen, policy),
+        usd_per_month=chosen.price.after_usd_per_month,
+    )
+
+
+def _stay(order: Order, chosen: Target, policy: Policy) -> Stay:
+    if order.return_after_s is not None:
+        return Stay(stays=False, reason="returns when the time asked for is over and its load is calm")
+    if order.cause is Cause.BY_HAND:
+        return Stay(stays=True, reason=f"stays until: burstctl flip-back {order.volume_id}")
+    if order.cause is Cause.CRITICAL:
+        return Stay(stays=True, reason="stays: it is tagged critical")
+    return stays_after(chosen, policy.flip_back.returns)
+
+
+def _plan_back(order: Order, facts: Facts) -> Plan:
+    flip, volume = facts.state.flip, facts.volume
+    now = Sighting(volume=volume).configuration
+    before = usd_per_month(now, volume.size_gib, US_EAST_1) if now else 0.0
+    base = Plan(order=order, facts=facts, now=now, usd_per_month_now=before, usd_per_month=before)
+    if flip is None or now is None:
+        reason = (
+            "the ledger knows of no flip to take back; name what it should be: burstctl flip"
+            f" {order.volume_id} --to …, or change it in the console"
+        )
+        return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))
+    after = usd_per_month(flip.original, volume.size_gib, US_EAST_1)
+    return replace(base, target=flip.original, usd_per_month=after)
+
+
+def intend(plan: Plan, revision: int) -> tuple[VolumeState, Event]:
+    """The state with the intent in it, and the line that says so: this comes before the call."""
+    order, facts = plan.order, plan.facts
+    assert plan.target is not None
+    assert plan.now is not None
+    asked = {
+        "phase": Phase.ASKED,
+        "direction": order.direction,
+        "intent_id": intent_id(order.volume_id, revision),
+        "by": order.by,
+        "asked_at_s": int(facts.now_s),
+        "started_at_s": None,
+        "unseen": 0,
+        "stuck_told": False,
+    }
+    known = facts.state.flip
+    if order.direction is Direction.BACK:
+        assert known is not None
+        flip = replace(known, because=order.because, previous=known, **asked)  # type: ignore[arg-type]
+    else:
+        original = known.original if known else plan.now
+        original_usd = usd_per_month(original, facts.volume.size_gib, US_EAST_1)
+        flip = Flip(
+            cause=order.cause,
+            original=original,
+            target=plan.target,
+            size_gib=facts.volume.size_gib,
+            because=_because(plan),
+            stays=plan.stay is not None and plan.stay.stays,
+            return_after_s=order.return_after_s,
+            usd_per_month=round(plan.usd_per_month - original_usd, 6),
+            previous=known,
+            **asked,  # type: ignore[arg-type]
+        )
+    event = Event(
+        kind=EntryKind.INTENT,
+        summary=f"is to become {plan.target}, asked for by {order.by}",
+        details=tuple(filter(None, (order.because, _override_words(plan)))),
+        facts={
+            "intent_id": flip.intent_id,
+            "direction": order.direction,
+            "from": configuration_document(plan.now),
+            "to": configuration_document(plan.target),
+            "by": order.by,
+            "overridden": [str(guard) for guard in plan.overridden],
+            "why": order.why,
+        },
+    )
+    return replace(facts.state, revision=revision, flip=flip), event
+
+
+def _because(plan: Plan) -> str:
+    stay = f"; it {plan.stay.reason}" if plan.stay else ""
+    return f"{plan.order.because}{stay}"
+
+
+def _override_words(plan: Plan) -> str | None:
+    if not plan.overridden:
+        return None
+    guards = ", ".join(plan.overridden)
+    return f"{plan.order.by} overrode {guards}: {plan.order.why or 'no reason given'}"
+
+
+def accept(state: VolumeState, modification: Modification, now_s: float) -> tuple[VolumeState, Event]:
+    """AWS took what was asked for."""
+    assert modification.started_at is not None
+    after = taken(state, int(modification.started_at.timestamp()), now_s)
+    assert after.flip is not None
+    return after, accepted_event(after.flip)
+
+
+_PASSING: Final = frozenset({Guard.MODIFICATION_IN_PROGRESS, Guard.COOLDOWN, Guard.CHANGE_HOURS, Guard.HELD})
+"""A return refused by these comes a little later, or when the person who held it says so."""
+
+
+def refused_event(plan: Plan, refusal: Refusal) -> Event:
+    """A guard said no to what the watchdog wants."""
+    order, target, ends_at_s = plan.order, plan.target, refusal.ends_at_s
+    is_passing = order.direction is Direction.BACK and refusal.guard in _PASSING
+    again = "at every look" if ends_at_s is None else f"from {format_instant(ends_at_s)} on"
+    return Event(
+        kind=EntryKind.REFUSED,
+        summary=f"is not moved to {target.volume_type if target else 'another type'}: {refusal.guard}",
+        details=(
+            f"Wanted{f': {target},' if target else ''} because {order.because}.",
+            f"Refused: {refusal.reason}.",
+            f"The watchdog tries again {again}, while that is wanted.",
+        ),
+        alert=None if is_passing else AlertKind.FLIP_REFUSED,
+        action=f"burstctl explain {order.volume_id}",
+        facts=_plan_facts(plan)
+        | failure_facts(refusal.reason, ends_at_s)
+        | _guard_facts(refusal.guard, ends_at_s),
+    )
+
+
+def _guard_facts(guard: str, ends_at_s: float | None) -> dict[str, Any]:
+    return {"guard": str(guard), "ends_at": None if ends_at_s is None else format_instant(ends_at_s)}
+
+
+def _plan_facts(plan: Plan) -> dict[str, Any]:
+    order, known = plan.order, plan.facts.state.flip
+    original = known.original if known else plan.now
+    return {
+        "intent_id": None,
+        "direction": str(order.direction),
+        "from": configuration_document(plan.now) if plan.now else None,
+        "to": configuration_document(plan.target) if plan.target else None,
+        "original": configuration_document(original) if original else None,
+        "usd_per_month_more": plan.usd_per_month_more,
+        "by": order.by,
+        "cause": str(order.cause),
+    }
+
+
+def reject(
+    state: VolumeState,
+    code: str,
+    message: str,
+    now_s: float,
+    *,
+    retry_at_s: float | None = None,
+    guard: str | None = None,
+) -> tuple[VolumeState, Event]:
+    """AWS did not take it, and says why; nothing has changed. ``guard`` would have said the same."""
+    flip = state.flip
+    assert flip is not None
+    after = backed_off(given_up(state), now_s)
+    if retry_at_s is not None:
+        after = replace(after, retry_at_s=int(retry_at_s))
+    event = Event(
+        kind=EntryKind.NOT_DONE,
+        summary=f"was not changed to {flip.asked_for.volume_type}: {guard or code}",
+        details=(message, *failed_words(flip, after.retry_at_s)),
+        action=ask_again(flip, state.volume_id) if guard is None else f"burstctl explain {state.volume_id}",
+        facts=flip_facts(flip)
+        | failure_facts(message, after.retry_at_s, code=code)
+        | (_guard_facts(guard, retry_at_s) if guard else {}),
+    )
+    return after, event
+
+
+def lose_answer(state: VolumeState, code: str, message: str) -> tuple[VolumeState, Event]:
+    """Nobody knows whether AWS took it: that is found out by asking, not by sending again."""
+    flip = state.flip
+    assert flip is not None
+    event = Event(
+        kind=EntryKind.UNCLEAR,
+        summary=f"was asked to become {flip.asked_for}, and the answer was lost: {code}",
+        details=(message, "It is settled by asking AWS what became of it."),
+        facts=flip_facts(flip) | {"reason": message, "error_code": code},
+    )
+    return state, event

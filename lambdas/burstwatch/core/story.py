@@ -1,0 +1,63 @@
+"""What happens to a volume beside its level: an event becomes a line of the ledger, and perhaps an alert."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from burstwatch.core.alerts import Alert, AlertKind, alert_id, describe_volume, is_command, runbook_link
+from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.place import Place
+from burstwatch.core.policy import Policy
+from burstwatch.core.volume import Volume
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened; ``summary`` continues the volume's name, ``details`` are sentences.
+
+    ``alert`` is None for what is only remembered. ``action`` is a sentence, or a command, which is told its
+    region when it is announced. ``facts`` are for programs: JSON values, instants in ISO 8601.
+    """
+
+    kind: EntryKind
+    summary: str
+    details: tuple[str, ...] = ()
+    alert: AlertKind | None = None
+    action: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def enter(event: Event, state: VolumeState, now_s: float) -> LedgerEntry:
+    """The line of the ledger."""
+    body = {"summary": event.summary, "details": list(event.details), **event.facts}
+    return LedgerEntry(
+        volume_id=state.volume_id, revision=state.revision, kind=event.kind, at_s=int(now_s), body=body
+    )
+
+
+def announce(
+    event: Event, state: VolumeState, volume: Volume, *, policy: Policy, place: Place, now_s: float
+) -> Alert | None:
+    """The alert, where there is to be one."""
+    if event.alert is None:
+        return None
+    return Alert(
+        alert_id=alert_id(state.volume_id, event.alert, state.revision),
+        kind=event.alert,
+        level=state.level,
+        previous_level=state.level,
+        volume_id=state.volume_id,
+        time_s=int(now_s),
+        volume=describe_volume(volume, place),
+        evidence={"summary": event.summary, "details": list(event.details), **event.facts},
+        action=_aimed(event.action, place),
+        runbook=runbook_link(event.alert, policy.alerts.runbooks_url),
+        console_url=place.volume_url(state.volume_id),
+    )
+
+
+def _aimed(action: str | None, place: Place) -> str | None:
+    """The action for this region: it is pasted where another may be the default."""
+    if action is None or not is_command(action) or " --region " in action:
+        return action
+    return f"{action} --region {place.region}"

@@ -1,0 +1,143 @@
+"""What a volume should be moved to now, and why; whether that is allowed is for the guards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from burstwatch.core.assess import Assessment
+from burstwatch.core.flips import Cause, Direction, Flip, Hold, Phase
+from burstwatch.core.follow import Sighting
+from burstwatch.core.levels import Level
+from burstwatch.core.policy import FlipBackPolicy, Policy
+from burstwatch.core.samples import PERIOD_S
+from burstwatch.core.tags import Wishes
+from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, WindowState
+from burstwatch.core.words import format_duration, format_instant
+
+_FRESH_S: Final = 600
+"""Demand that was seen longer ago says nothing about now."""
+
+_LEAST_COVERAGE: Final = 0.5
+"""Of the minutes that must have been calm, so many must have been seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What bears on a volume beside its balance.
+
+    ``sighting`` is what AWS says of a flipped volume; ``windows`` are None where it belongs to none.
+    """
+
+    sighting: Sighting | None = None
+    windows: WindowState | None = None
+    hold: Hold | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """A modification that should be made now."""
+
+    direction: Direction
+    cause: Cause
+    reason: str
+
+
+def can_burst(volume: Volume) -> bool:
+    """Whether it lives on credits, and so can run out of them."""
+    return volume.is_gp2 and baseline_iops(volume.size_gib) < BURST_IOPS
+
+
+def want_out(
+    volume: Volume, level: Level, wishes: Wishes, windows: WindowState | None, *, because: str, policy: Policy
+) -> Want | None:
+    """Why a volume that is not flipped should be, None where it should not."""
+    if not can_burst(volume):
+        return None
+    if wishes.is_critical:
+        reason = "it is tagged critical and sits on burst storage"
+        return Want(direction=Direction.OUT, cause=Cause.CRITICAL, reason=reason)
+    if level.rank >= Level(policy.flip.act_at).rank:
+        return Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=f"{level}: {because}")
+    if windows is not None and windows.wants_flip:
+        reason = window_words(windows)
+        return Want(direction=Direction.OUT, cause=Cause.WINDOW, reason=reason)
+    return None
+
+
+def window_words(windows: WindowState) -> str:
+    """The windows that ask for a flip, in words."""
+    if windows.running:
+        return f"window {_names(windows.running)} runs{_until(windows.running)}"
+    starts_at = windows.upcoming[0].span.start_at
+    return f"window {_names(windows.upcoming)} starts {format_instant(starts_at.timestamp())}"
+
+
+def _names(occurrences: Sequence[Occurrence]) -> str:
+    return ", ".join(dict.fromkeys(occurrence.window for occurrence in occurrences))
+
+
+def _until(occurrences: Sequence[Occurrence]) -> str:
+    end_at = max(occurrence.span.end_at for occurrence in occurrences)
+    return " until it is stopped" if end_at == UNTIL_STOPPED else f" to {format_instant(end_at.timestamp())}"
+
+
+def want_back(
+    flip: Flip, assessment: Assessment, windows: WindowState | None, *, policy: Policy, now_s: float
+) -> Want | str:
+    """The return of a flipped volume; where it must wait, for what."""
+    if flip.phase is not Phase.ON_TARGET:
+        return f"on its way to {flip.asked_for}"
+    if flip.stays:
+        return f"stays {flip.target}"
+    if windows is not None and not windows.allows_return:
+        return f"kept {flip.target} for window {_names(windows.running or windows.upcoming)}"
+    wait = _why_too_soon(flip, policy.flip_back, now_s) or why_not_calm(
+        assessment, policy.flip_back, now_s=now_s
+    )
+    if wait is not None:
+        return wait
+    reason = f"calm for {format_duration(policy.flip_back.calm_for.total_seconds())}"
+    return Want(direction=Direction.BACK, cause=flip.cause, reason=reason)
+
+
+def _why_too_soon(flip: Flip, policy: FlipBackPolicy, now_s: float) -> str | None:
+    """Who said for how long is believed; otherwise the policy's least time on the target holds."""
+    if flip.return_after_s is not None:
+        is_over = now_s >= flip.return_after_s
+        return (
+            None
+            if is_over
+            else f"{flip.by} wants it {flip.target} until {format_instant(flip.return_after_s)}"
+        )
+    stayed_s, dwell_s = now_s - (flip.reached_at_s or flip.asked_at_s), policy.dwell.total_seconds()
+    if stayed_s >= dwell_s:
+        return None
+    return f"{flip.target} for {format_duration(stayed_s)}, at least {format_duration(dwell_s)} are wanted"
+
+
+def why_not_calm(assessment: Assessment, policy: FlipBackPolicy, *, now_s: float) -> str | None:
+    """What speaks against calm; None where demand was low enough for long enough.
+
+    Calm is below ``calm_below_pct`` of the gp2 baseline in every minute seen of the last ``calm_for``: low
+    enough that even an empty bucket does no harm. Missing data is never calm; a volume without a running
+    instance always is.
+    """
+    if assessment.instance_stopped or not assessment.volume.attached:
+        return None
+    span_s = policy.calm_for.total_seconds()
+    limit = baseline_iops(assessment.volume.size_gib) * policy.calm_below_pct / 100
+    newest = assessment.served.newest
+    if newest is None or now_s - newest.end_s > _FRESH_S:
+        return "waits for calm: CloudWatch does not say what it serves"
+    since_s = newest.end_s - span_s
+    minutes = [sample for sample in assessment.served if sample.start_s >= since_s]
+    if len(minutes) < _LEAST_COVERAGE * span_s / PERIOD_S:
+        return f"waits for calm: {len(minutes)} of {span_s / PERIOD_S:.0f} minutes are known"
+    busiest = max(sample.value for sample in minutes)
+    if busiest < limit:
+        return None
+    return (
+        f"waits for calm: {busiest:,.0f} IOPS were served within {format_duration(span_s)},"
+        f" calm is below {limit:,.0f} ({policy.calm_below_pct:g} % of the gp2 baseline)"
+    )

@@ -1,0 +1,170 @@
+"""Alerts about flips and windows, one of each kind, made by the core; texts from outside can be chosen."""
+
+from dataclasses import replace
+
+from burstwatch.core.alerts import Alert, AlertKind
+from burstwatch.core.decide import Look, decide
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Phase
+from burstwatch.core.follow import Sighting
+from burstwatch.core.guards import Guard, Refusal
+from burstwatch.core.ledger import VolumeState
+from burstwatch.core.levels import Level
+from burstwatch.core.orders import Facts, Order, Plan, accept, intend, make_plan, refused_event, reject
+from burstwatch.core.outlook import announce_windows
+from burstwatch.core.place import Place
+from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.prices import Configuration
+from burstwatch.core.story import Event, announce
+from burstwatch.core.tags import Wishes
+from burstwatch.core.target import Demand
+from burstwatch.core.volume import Volume
+from burstwatch.core.want import Around
+from burstwatch.core.windows import Phase as WindowPhase
+from burstwatch.core.windows import WindowState
+from conftest import (
+    GP2,
+    IO1,
+    a_flip,
+    a_modification,
+    a_state,
+    a_volume_as,
+    a_window_state,
+    a_wishes,
+    an_assessment,
+    at,
+    draining_to,
+)
+
+VOLUME_ID = "vol-0123456789abcdef0"
+PLACE = Place(region="us-east-1", account="123456789012")
+POLICY = Policy.from_mapping(
+    {"version": "1", "alerts": {"runbooks_url": "https://wiki.example.com/runbooks"}}
+)
+NOON_S = int(at("12:00"))
+WHY = "critical: at this pace it is dry within 15 min"
+DENIED = (
+    "ec2:ModifyVolume failed (UnauthorizedOperation): arn:aws:sts::123456789012:assumed-role/burstwatch/flip"
+    " may not call ec2:ModifyVolume on arn:aws:ec2:us-east-1:123456789012:volume/vol-0123456789abcdef0;"
+    " grant ec2:ModifyVolume to it, or use credentials that have it."
+)
+
+
+def event_alerts(
+    *,
+    name: str = "ci-7",
+    by: str = WATCHDOG,
+    because: str = WHY,
+    reason: str = "everything is on hold by anna: change freeze",
+    said: str = "an internal error of EBS",
+    window: str = "nightly",
+) -> dict[AlertKind, Alert]:
+    """An alert of each kind about a flip or a window; the volume has 18 % and loses 3 % a minute."""
+    gp2, io1 = named_volume(GP2, name), named_volume(IO1, name)
+    asked, plan = an_intent(gp2, because=because, by=by)
+    refusal = Refusal(guard=Guard.HELD, reason=reason, ends_at_s=at("18:00"))
+    soon = a_window_state(WindowPhase.LEADING, "12:30", "20:00", missed_min=25, window=window)
+    alerts = [
+        announced(*accept(asked, a_modification(state="modifying", started="12:00"), NOON_S), gp2),
+        return_from_io1(io1, by=by),
+        announced(state_of(), refused_event(plan, refusal), gp2),
+        *after_a_look(gp2, state_of(changing(by)), sighting=seen(gp2, "optimizing", progress_pct=40)),
+        *after_a_look(gp2, state_of(changing(by)), sighting=seen(gp2, "failed", status_message=said)),
+        *after_a_look(gp2, state_of(away(by)), sighting=Sighting(volume=gp2)),
+        left_on_target(io1, by=by),
+        *after_a_look(gp2, state_of(), a_wishes(Mode.PROPOSE, is_critical=True)),
+        *after_a_look(gp2, state_of(), windows=soon),
+        window_starting({VOLUME_ID: soon}),
+    ]
+    return {alert.kind: alert for alert in alerts if "summary" in alert.evidence}
+
+
+def named_volume(configuration: Configuration, name: str = "ci-7") -> Volume:
+    return a_volume_as(
+        configuration,
+        volume_id=VOLUME_ID,
+        instance_id="i-0fedcba9876543210",
+        device="/dev/xvda",
+        tags={"Name": name},
+    )
+
+
+def state_of(flip=None, **changes) -> VolumeState:
+    known = {"volume_id": VOLUME_ID, "revision": NOON_S - 60, "level": Level.CRITICAL, "flip": flip}
+    return a_state(**(known | changes))
+
+
+def changing(by: str = WATCHDOG):
+    """A flip to io1 that AWS began at eight."""
+    return a_flip(phase=Phase.CHANGING, target=IO1, by=by, started_at_s=int(at("08:00")))
+
+
+def away(by: str = WATCHDOG):
+    """On io1 for two days, for $65 a month more: 730 / 24 days have $2.14 each."""
+    return a_flip(target=IO1, by=by, reached_at_s=NOON_S - 48 * 3_600, usd_per_month=65.0)
+
+
+def seen(volume: Volume, state: str, **record) -> Sighting:
+    return Sighting(volume=volume, record=a_modification(GP2, IO1, state=state, started="08:00", **record))
+
+
+def an_intent(volume: Volume, **order) -> tuple[VolumeState, Plan]:
+    """The state of a volume on its way to gp3, before AWS has answered."""
+    wanted = {"volume_id": VOLUME_ID, "direction": Direction.OUT, "cause": Cause.DRAINING, "because": WHY}
+    facts = Facts(volume=volume, wishes=a_wishes(), state=state_of(), now_s=NOON_S)
+    plan = make_plan(Order(**(wanted | {"demand": Demand(peak_iops=2_500)} | order)), facts, POLICY)
+    state, _ = intend(plan, NOON_S)
+    return state, plan
+
+
+def announced(state: VolumeState, event: Event, volume: Volume) -> Alert:
+    return announce(event, state, volume, policy=POLICY, place=PLACE, now_s=NOON_S)
+
+
+def return_from_io1(volume: Volume, *, by: str = WATCHDOG) -> Alert:
+    order = Order(
+        volume_id=VOLUME_ID,
+        direction=Direction.BACK,
+        cause=Cause.DRAINING,
+        because="calm for 30 min",
+        by=by,
+    )
+    facts = Facts(volume=volume, wishes=a_wishes(), state=state_of(away(), level=Level.OK), now_s=NOON_S)
+    state, _ = intend(make_plan(order, facts, POLICY), NOON_S)
+    answer = a_modification(IO1, GP2, state="modifying", started="12:00")
+    return announced(*accept(state, answer, NOON_S), volume)
+
+
+def left_on_target(volume: Volume, *, by: str = WATCHDOG, **state) -> Alert:
+    left = state_of(away(by), **({"level": Level.OK} | state))
+    told = after_a_look(volume, left, a_wishes(Mode.PROPOSE))
+    return next(alert for alert in told if alert.kind is AlertKind.LEFT_ON_TARGET)
+
+
+def after_a_look(volume: Volume, state: VolumeState, wishes: Wishes | None = None, **around) -> list[Alert]:
+    """What one look at noon tells."""
+    decision = decide(
+        an_assessment(draining_to(18, 3, count=20), volume=volume),
+        state,
+        wishes or a_wishes(),
+        policy=POLICY,
+        look=Look(now_s=NOON_S, tick_s=NOON_S, place=PLACE),
+        around=Around(**around),
+    )
+    return list(decision.alerts)
+
+
+def window_starting(wanted: dict[str, WindowState]) -> Alert:
+    [change] = announce_windows(wanted, policy=POLICY, place=PLACE, now_s=NOON_S)
+    [alert] = change.alerts
+    return alert
+
+
+def refused_by_aws(
+    code: str = "UnauthorizedOperation", message: str = DENIED, *, guard: str | None = None, **answer
+) -> Alert:
+    """What AWS's refusal of ModifyVolume is made into."""
+    volume = named_volume(GP2)
+    asked, _ = an_intent(volume, **answer.pop("order", {}))
+    after, event = reject(asked, code, message, NOON_S, guard=guard, **answer)
+    kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
+    return announced(after, replace(event, alert=kind), volume)

@@ -1,0 +1,240 @@
+"""Parts of burstctl that need no AWS: who the operator is, which volumes are meant, what the caps leave."""
+
+import click
+import pytest
+
+from burstctl.caps import with_caps
+from burstctl.marks import mark_of
+from burstctl.paragraphs import lay_out
+from burstctl.volume_words import inert
+from burstctl.where import TagTerm, TagTermType, ec2_filters
+from burstctl.whoami import name_operator
+from burstwatch.bootstrap import Identity
+from burstwatch.core.flips import Cause, Direction, Flip, Hold, Phase
+from burstwatch.core.guards import Guard, Refusal
+from burstwatch.core.ledger import VolumeState
+from burstwatch.core.orders import Facts, Order, Plan
+from burstwatch.core.outcome import Done, Outcome
+from burstwatch.core.policy import FlipPolicy, Mode, Policy
+from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.report import Report
+from burstwatch.core.tags import Wishes
+from burstwatch.core.words import columns
+from conftest import a_decision, a_volume, an_assessment, at, balances
+
+GP2 = Configuration(volume_type=VolumeType.GP2)
+IO1 = Configuration(volume_type=VolumeType.IO1, iops=4000)
+
+
+@pytest.mark.parametrize(
+    ("user", "arn", "name"),
+    [
+        ("anna", None, "anna"),
+        ("anna", "arn:aws:iam::123456789012:user/anna", "anna (user/anna)"),
+        ("anna", "arn:aws:sts::123456789012:assumed-role/ops/anna@example.com", "anna (role/ops)"),
+        ("anna", "arn:aws:iam::123456789012:root", "anna (root)"),
+        ("anna", "", "anna"),
+        ("watchdog", None, "user watchdog"),
+        ("Others", None, "user Others"),
+        ("an\u202ena\x1b[1m", None, "an?na?[1m"),
+        (" ", None, "somebody"),
+        ("x" * 80, "arn:aws:iam::1:user/" + "y" * 80, f"{'x' * 31}… (user/{'y' * 24}…"),
+    ],
+)
+def test_the_operator_has_a_name_that_is_short_and_nobody_elses(monkeypatch, user, arn, name):
+    monkeypatch.setattr("getpass.getuser", lambda: user)
+    identity = None if arn is None else Identity(account="1", arn=arn)
+
+    assert name_operator(identity) == name
+    assert len(name_operator(identity)) <= 64
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch):
+    def nobody():
+        raise OSError("no name")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("os.getuid", lambda: 1234)
+
+    assert name_operator(None) == "uid 1234"
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("tag:role=ci", TagTerm("role", "ci")),
+        ("tag:role", TagTerm("role")),
+        ("tag:role=", TagTerm("role", "")),
+        ("tag:a:b=c=d", TagTerm("a:b", "c=d")),
+        ("tag:Name=two words\n", TagTerm("Name", "two words\n")),
+    ],
+)
+def test_a_term_is_a_tag_and_perhaps_its_value(text, term):
+    assert TagTermType().convert(text, None, None) == term
+    assert str(term) == text
+
+
+@pytest.mark.parametrize("text", ["role=ci", "tag:", "tag:=x", "", "Tag:role=ci", "tag: role"])
+def test_what_is_no_term_is_refused(text):
+    with pytest.raises(click.BadParameter, match=r"write tag:KEY=VALUE or tag:KEY\."):
+        TagTermType().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("terms", "filters"),
+    [
+        ([TagTerm("role", "ci")], {"tag:role": ["ci"]}),
+        ([TagTerm("role")], {"tag-key": ["role"]}),
+        ([TagTerm("role", "c*")], {"tag-key": ["role"]}),
+        ([TagTerm("a"), TagTerm("b")], {"tag-key": ["a"]}),
+        ([TagTerm("a", "1"), TagTerm("a", "2"), TagTerm("b", "3")], {"tag:a": ["1"], "tag:b": ["3"]}),
+    ],
+)
+def test_ec2_sorts_out_what_it_can_and_never_too_much(terms, filters):
+    assert ec2_filters(terms, ["gp2"]) == {"volume-type": ["gp2"], **filters}
+
+
+def test_a_term_fits_by_key_and_exact_value():
+    volume = a_volume(tags={"role": "ci", "empty": ""})
+
+    assert TagTerm("role").fits(volume)
+    assert TagTerm("empty", "").fits(volume)
+    assert not TagTerm("role", "CI").fits(volume)
+    assert not TagTerm("rol", "ci").fits(volume)
+
+
+def a_flip(**changes) -> Flip:
+    facts = {
+        "phase": Phase.ON_TARGET,
+        "direction": Direction.OUT,
+        "intent_id": "x",
+        "cause": Cause.BY_HAND,
+        "by": "anna",
+        "original": GP2,
+        "target": IO1,
+        "size_gib": 100,
+        "asked_at_s": 0,
+        "usd_per_month": 60.0,
+    }
+    return Flip(**(facts | changes))
+
+
+def a_plan(volume_id, usd_more=50.0, **order) -> Plan:
+    volume = a_volume(volume_id=volume_id)
+    return Plan(
+        order=Order(
+            volume_id=volume_id, direction=Direction.OUT, cause=Cause.BY_HAND, because="by hand", **order
+        ),
+        facts=Facts(
+            volume=volume,
+            wishes=Wishes(mode=Mode.PROPOSE),
+            state=VolumeState(volume_id=volume_id, revision=0),
+            now_s=0,
+        ),
+        now=GP2,
+        target=IO1,
+        usd_per_month_now=10.0,
+        usd_per_month=10.0 + usd_more,
+    )
+
+
+def refusals(plans):
+    return {volume_id: [str(each.guard) for each in plan.refusals] for volume_id, plan in plans.items()}
+
+
+def test_the_caps_leave_room_for_those_that_come_first():
+    # $100 allowed, 60 are taken by one that is away: 30 more fit, then 20 do not, and 10 do
+    away = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip())}
+    plans = [a_plan("vol-1", 30.0), a_plan("vol-2", 20.0), a_plan("vol-3", 10.0)]
+
+    found = refusals(with_caps(plans, away, FlipPolicy(spend_cap_usd=100.0)))
+    assert found == {"vol-1": [], "vol-2": ["spend_cap"], "vol-3": []}
+    found = refusals(with_caps(plans, away, FlipPolicy(fleet_cap=2)))
+    assert found == {"vol-1": [], "vol-2": ["fleet_cap"], "vol-3": ["fleet_cap"]}
+
+
+def test_what_stays_where_it_was_flipped_counts_no_more_and_a_saving_is_no_room():
+    settled = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip(stays=True))}
+    cheaper = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip(usd_per_month=-60.0))}
+    policy = FlipPolicy(spend_cap_usd=50.0)
+
+    assert refusals(with_caps([a_plan("vol-1", 50.0)], settled, policy)) == {"vol-1": []}
+    assert refusals(with_caps([a_plan("vol-1", 50.0)], cheaper, policy)) == {"vol-1": []}
+    assert refusals(with_caps([a_plan("vol-1", 50.01)], cheaper, policy)) == {"vol-1": ["spend_cap"]}
+
+
+def test_a_cap_that_is_overridden_is_noted_only_where_it_mattered():
+    insists = {"overridden": frozenset({Guard.FLEET_CAP, Guard.SPEND_CAP})}
+
+    plan = with_caps([a_plan("vol-1", 60.0, **insists)], {}, FlipPolicy(spend_cap_usd=50.0))["vol-1"]
+
+    assert (plan.refusals, plan.overridden) == ((), (Guard.SPEND_CAP,))
+
+
+def test_a_plan_that_is_refused_anyway_takes_no_room():
+    refused = a_plan("vol-1")
+    refused = Plan(
+        order=refused.order, facts=refused.facts, now=GP2, target=IO1,
+        refusals=(Refusal(guard=Guard.HELD, reason="x"),),
+    )  # fmt: skip
+
+    plans = with_caps([refused, a_plan("vol-2")], {}, FlipPolicy(fleet_cap=1))
+
+    assert refusals(plans) == {"vol-1": ["held"], "vol-2": []}
+
+
+def marked(flip=None, outcome=None, holds=()):
+    decision = a_decision(an_assessment(balances(100, 100)))
+    volume_id = decision.volume_id
+    if flip is not None:
+        state = VolumeState(volume_id=volume_id, revision=1, flip=flip)
+        decision = a_decision(an_assessment(balances(100, 100)), state)
+    report = Report(
+        now_s=at("12:00"),
+        region="us-east-1",
+        ledger="",
+        decisions=[decision],
+        cadence=Policy().cadence,
+        outcomes={volume_id: outcome} if outcome else {},
+        holds=[Hold(volume_id=i, by="a", reason="r", placed_at_s=0, until_s=2**40) for i in holds],
+    )
+    return mark_of(decision, report)
+
+
+@pytest.mark.parametrize(
+    ("given", "mark"),
+    [
+        ({}, ""),
+        ({"flip": a_flip(phase=Phase.CHANGING)}, "-> io1, 4,000 IOPS"),
+        ({"flip": a_flip(phase=Phase.ASKED)}, "-> io1, 4,000 IOPS"),
+        ({"flip": a_flip(phase=Phase.CHANGING, direction=Direction.BACK)}, "back -> gp2"),
+        ({"flip": a_flip()}, "on io1, 4,000 IOPS"),
+        ({"flip": a_flip(stays=True), "holds": ["vol-0a1"]}, "stays io1, 4,000 IOPS, held"),
+        ({"holds": [None]}, ""),
+        ({"holds": ["vol-0b2"]}, ""),
+        ({"outcome": Outcome(done=Done.FLIPPED)}, "flipped now"),
+        ({"outcome": Outcome(done=Done.FAILED)}, "not flipped, failed"),
+        (
+            {
+                "outcome": Outcome(done=Done.REFUSED, refusal=Refusal(guard=Guard.HELD, reason="x")),
+                "holds": ["vol-0a1"],
+            },
+            "refused: held",
+        ),
+    ],
+)
+def test_a_mark_says_where_a_flip_stands(given, mark):
+    assert marked(**given) == mark
+
+
+def test_what_is_laid_out_fits_eighty_columns_whatever_the_words():
+    text = lay_out(
+        "vol-0 " * 30, [("Topic", ["日本語" * 40, "a" * 300, "words " * 40]), ("Other", ["fits  as it is"])]
+    )
+
+    assert max(map(columns, text.splitlines())) <= 80
+    assert text.endswith("\nOther     fits  as it is")
+
+
+def test_a_row_keeps_its_columns_and_nothing_that_acts():
+    assert inert("gp3   io1\u202e  \x1b[1mx") == "gp3   io1?  ?[1mx"

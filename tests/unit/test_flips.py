@@ -1,0 +1,223 @@
+import json
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from burstwatch.core.assess import UnknownReason
+from burstwatch.core.flips import (
+    WATCHDOG,
+    Cause,
+    Direction,
+    Flip,
+    Hold,
+    Phase,
+    Spent,
+    hold_on,
+    intent_id,
+    spent_within,
+    with_spent,
+)
+from burstwatch.core.ledger import VolumeState
+from burstwatch.core.levels import Level
+from burstwatch.core.prices import Configuration, VolumeType
+from conftest import GP2, GP3, a_flip, a_state
+
+# documents
+
+counts = st.integers(1, 10**6)
+instants = st.integers(0, 2**40)
+maybe_instants = st.none() | instants
+words = st.text(max_size=20)
+configurations = st.one_of(
+    st.just(GP2),
+    st.builds(Configuration, volume_type=st.just(VolumeType.GP3), iops=counts, throughput_mib_s=counts),
+    st.builds(Configuration, volume_type=st.sampled_from([VolumeType.IO1, VolumeType.IO2]), iops=counts),
+)
+spents = st.builds(Spent, at_s=instants, by=words, direction=st.none() | st.sampled_from(Direction))
+flips = st.builds(
+    Flip,
+    phase=st.sampled_from(Phase),
+    direction=st.sampled_from(Direction),
+    intent_id=words,
+    cause=st.sampled_from(Cause),
+    by=words,
+    original=configurations,
+    target=configurations,
+    size_gib=counts,
+    asked_at_s=instants,
+    because=words,
+    stays=st.booleans(),
+    return_after_s=maybe_instants,
+    usd_per_month=st.floats(-1e6, 1e6),
+    started_at_s=maybe_instants,
+    reached_at_s=maybe_instants,
+    unseen=st.integers(0, 9),
+    stuck_told=st.booleans(),
+    left_told_at_s=maybe_instants,
+)
+states = st.builds(
+    VolumeState,
+    volume_id=words,
+    revision=instants,
+    level=st.sampled_from(Level),
+    level_since_s=instants,
+    unknown_reason=st.none() | st.sampled_from(UnknownReason),
+    unknown_since_s=maybe_instants,
+    alerted_level=st.none() | st.sampled_from(Level),
+    alerted_at_s=maybe_instants,
+    gap_alerted=st.booleans(),
+    next_look_at_s=maybe_instants,
+    arrived_at_s=maybe_instants,
+    smaller_size_gib=st.none() | counts,
+    modified_at_s=maybe_instants,
+    balance_pct=st.none() | st.floats(0, 100),
+    balance_at_s=maybe_instants,
+    flip=st.none() | flips,
+    spent=st.lists(spents, max_size=5).map(tuple),
+    failures=st.integers(0, 99),
+    retry_at_s=maybe_instants,
+    contested_at_s=maybe_instants,
+    returned_at_s=maybe_instants,
+    refusal_told=st.none() | words,
+    critical_told=st.booleans(),
+    missed_told_s=maybe_instants,
+)
+
+
+def through_json(value):
+    return type(value).from_document(json.loads(json.dumps(value.to_document())))
+
+
+@given(st.one_of(spents, flips, states))
+def test_what_is_remembered_comes_back_from_its_document_as_it_was(value):
+    back = through_json(value)
+    assert back == value
+    assert {f.name: type(getattr(back, f.name)) for f in fields(back)} == {
+        f.name: type(getattr(value, f.name)) for f in fields(value)
+    }
+
+
+@given(st.one_of(flips, states))
+def test_a_document_does_not_say_what_goes_without_saying(value):
+    defaults = {f.name: f.default for f in fields(value)}
+    assert [name for name, told in value.to_document().items() if told == defaults[name]] == []
+
+
+def test_a_new_flip_is_a_short_document():
+    assert a_flip(started_at_s=None, reached_at_s=None).to_document() == {
+        "phase": "on_target",
+        "direction": "out",
+        "intent_id": "0123456789abcdef",
+        "cause": "draining",
+        "by": "watchdog",
+        "original": {"volume_type": "gp2", "iops": None, "throughput_mib_s": None},
+        "target": {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 128},
+        "size_gib": 100,
+        "asked_at_s": 1_795_168_800,
+    }
+
+
+def test_a_state_with_nothing_but_a_revision_is_two_words():
+    assert a_state().to_document() == {"volume_id": "vol-0a1", "revision": 1}
+
+
+# what a flip says of itself
+
+
+@pytest.mark.parametrize(
+    ("phase", "stays", "is_under_way", "is_settled", "reserves"),
+    [
+        (Phase.ASKED, False, True, False, True),
+        (Phase.ASKED, True, True, False, True),
+        (Phase.CHANGING, False, True, False, True),
+        (Phase.CHANGING, True, True, False, True),
+        (Phase.ON_TARGET, False, False, False, True),
+        (Phase.ON_TARGET, True, False, True, False),
+    ],
+)
+def test_a_flip_counts_against_the_caps_until_it_is_where_it_stays(
+    phase, stays, is_under_way, is_settled, reserves
+):
+    flip = a_flip(phase=phase, stays=stays)
+    assert (flip.is_under_way, flip.is_settled, flip.reserves) == (is_under_way, is_settled, reserves)
+
+
+@pytest.mark.parametrize(("direction", "asked_for"), [(Direction.OUT, GP3), (Direction.BACK, GP2)])
+def test_what_was_asked_for_is_the_target_or_on_the_way_back_the_original(direction, asked_for):
+    assert a_flip(direction=direction).asked_for == asked_for
+
+
+def test_an_intent_has_a_name_that_no_other_volume_or_revision_shares():
+    names = [intent_id(volume_id, revision) for volume_id in ("vol-1", "vol-11") for revision in (1, 11, 111)]
+    assert len(set(names)) == len(names)
+    assert intent_id("vol-1", 11) == names[1]
+
+
+# what was used up
+
+
+def times(spent):
+    return [one.at_s for one in spent]
+
+
+def spent_at(*at_s, by=WATCHDOG):
+    return tuple(Spent(at_s=one, by=by) for one in at_s)
+
+
+@pytest.mark.parametrize(
+    ("at_s", "now_s", "counts"),
+    [
+        ((), 0, []),
+        # 24 h are 86,400 s: what began at 100 counts until 86,499.
+        ((100,), 86_499, [100]),
+        ((100,), 86_500, []),
+        ((300, 100, 200), 1_000, [100, 200, 300]),
+        # A clock was ahead when it was written, or is behind now.
+        ((2_000,), 1_000, [2_000]),
+    ],
+)
+def test_what_began_in_the_last_24_hours_counts_oldest_first(at_s, now_s, counts):
+    assert times(spent_within(spent_at(*at_s), now_s)) == counts
+
+
+@pytest.mark.parametrize(
+    ("known", "one", "counts"),
+    [
+        ((), 1_000, [1_000]),
+        ((900,), 1_000, [900, 1_000]),
+        ((1_100,), 1_000, [1_000, 1_100]),
+        # The same start, told twice a little differently.
+        ((1_000,), 1_005, [1_000]),
+        ((1_000,), 995, [1_000]),
+        ((1_000,), 1_006, [1_000, 1_006]),
+        ((-90_000, 900), 1_000, [900, 1_000]),
+    ],
+)
+def test_a_modification_told_twice_is_used_up_once(known, one, counts):
+    assert times(with_spent(spent_at(*known), Spent(at_s=one, by=WATCHDOG), 1_010)) == counts
+
+
+# holds
+
+
+def a_hold(volume_id, until_s):
+    return Hold(volume_id=volume_id, by="ann", reason="release", placed_at_s=0, until_s=until_s)
+
+
+@pytest.mark.parametrize(
+    ("holds", "until_s"),
+    [
+        ([], None),
+        ([a_hold("vol-2", 9)], None),
+        ([a_hold("vol-1", 5)], None),
+        ([a_hold("vol-1", 6)], 6),
+        ([a_hold(None, 6)], 6),
+        ([a_hold("vol-1", 7), a_hold(None, 6), a_hold("vol-2", 9)], 7),
+        ([a_hold("vol-1", 6), a_hold(None, 7)], 7),
+    ],
+)
+def test_of_the_holds_on_a_volume_the_one_that_lasts_longest_counts(holds, until_s):
+    found = hold_on(holds, "vol-1", now_s=5)
+    assert (found and found.until_s) == until_s

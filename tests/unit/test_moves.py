@@ -1,0 +1,332 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from burstwatch.core.alerts import AlertKind
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Phase
+from burstwatch.core.ledger import EntryKind
+from burstwatch.core.levels import Level
+from burstwatch.core.moves import consider
+from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.propose import Proposal
+from burstwatch.core.samples import Series
+from burstwatch.core.want import Around
+from burstwatch.core.windows import Phase as WindowPhase
+from conftest import (
+    GP3,
+    IO2,
+    a_flip,
+    a_state,
+    a_volume,
+    a_volume_as,
+    a_window_state,
+    a_wishes,
+    an_assessment,
+    at,
+    balances,
+    draining_to,
+)
+
+DAY_S = 24 * 3_600
+PROPOSAL = Proposal(action="burstctl flip vol-0a1 --to gp3", target=GP3, reasons=("3,000 IOPS", "$8.12"))
+DRAINING = an_assessment(draining_to(18, 3, count=20))
+STEADY = an_assessment(balances(*[60.0] * 31))
+
+
+def moved(
+    state=None,
+    *,
+    level=Level.OK,
+    mode=Mode.AUTO,
+    windows=None,
+    assessment=STEADY,
+    now="12:00",
+    is_critical=False,
+    proposal=PROPOSAL,
+):
+    return consider(
+        assessment,
+        state or a_state(),
+        level,
+        a_wishes(mode, is_critical=is_critical),
+        Around(windows=windows),
+        proposal=proposal,
+        policy=Policy(),
+        now_s=at(now),
+    )
+
+
+def kinds(move):
+    return [event.alert for event in move.events]
+
+
+# who may want what
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({"level": Level.CRITICAL, "assessment": DRAINING}, Cause.DRAINING),
+        ({"windows": a_window_state()}, Cause.WINDOW),
+        ({"is_critical": True}, Cause.CRITICAL),
+    ],
+)
+def test_only_in_mode_auto_is_anything_done_about_it(mode, given, cause):
+    want = moved(mode=mode, **given).want
+    assert (want and want.cause) == (cause if mode is Mode.AUTO else None)
+
+
+def test_a_calm_volume_wants_nothing_and_waits_for_nothing():
+    state = a_state(critical_told=False)
+    assert moved(state) == moved(state, mode=Mode.PROPOSE)
+    found = moved(state)
+    assert (found.state, found.events, found.want, found.waits) == (state, (), None, None)
+
+
+@pytest.mark.parametrize(("given", "says"), [({"windows": a_window_state()}, "release")])
+def test_what_a_window_wants_of_a_volume_left_to_people_is_waited_for(given, says):
+    found = moved(mode=Mode.PROPOSE, **given)
+    assert says in found.waits
+    assert "propose" in found.waits
+
+
+def test_a_draining_volume_left_to_people_has_its_level_to_say_so():
+    assert moved(mode=Mode.PROPOSE, level=Level.CRITICAL, assessment=DRAINING).waits is None
+
+
+def test_the_numbers_behind_the_level_come_with_the_want():
+    assert "15 min" in moved(level=Level.CRITICAL, assessment=DRAINING).want.reason
+
+
+def test_mode_observe_says_nothing_of_critical_volumes_and_windows_and_remembers_nothing():
+    state = a_state()
+    windows = a_window_state(missed_min=10)
+    found = moved(state, mode=Mode.OBSERVE, is_critical=True, windows=windows, level=Level.CRITICAL)
+    assert (found.state, found.events, found.want, found.waits) == (state, (), None, None)
+
+
+@pytest.mark.parametrize(("given", "is_kept"), [({"level": Level.CRITICAL}, True), ({}, False)])
+def test_which_guard_refused_is_known_while_the_move_is_wanted(given, is_kept):
+    state = a_state(refusal_told="held")
+    assert moved(state, **given).state.refusal_told == ("held" if is_kept else None)
+
+
+# critical volumes on burst storage
+
+
+@pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
+@pytest.mark.parametrize("level", [Level.OK, Level.EXHAUSTED])
+def test_a_critical_volume_on_burst_storage_is_told_once_with_what_to_do(mode, level):
+    first = moved(mode=mode, level=level, is_critical=True)
+    [event] = first.events
+    assert (event.kind, event.alert) == (EntryKind.ALERT, AlertKind.CRITICAL_ON_BURST)
+    assert event.action == PROPOSAL.action
+    assert "300 IOPS" in " ".join(event.details)
+    assert "$8.12" in " ".join(event.details)
+    again = moved(first.state, mode=mode, level=level, is_critical=True, now="18:00")
+    assert again.events == ()
+
+
+def test_it_is_told_again_when_it_was_not_critical_meanwhile():
+    told = moved(is_critical=True).state
+    untold = moved(told).state
+    assert (told.critical_told, untold.critical_told) == (True, False)
+    assert kinds(moved(untold, is_critical=True)) == [AlertKind.CRITICAL_ON_BURST]
+
+
+@pytest.mark.parametrize("volume", [a_volume_as(GP3), a_volume(1_000)])
+def test_a_critical_volume_without_credits_is_told_of_to_nobody(volume):
+    found = moved(is_critical=True, assessment=an_assessment(Series(), volume=volume))
+    assert (found.events, found.want) == ((), None)
+
+
+def test_it_is_told_though_nobody_knows_what_to_propose():
+    [event] = moved(is_critical=True, proposal=None).events
+    assert event.action is None
+
+
+# windows that are missed
+
+
+LATE = {"windows": a_window_state(WindowPhase.LEADING, "12:30", "14:00", missed_min=20.5)}
+# Begun at noon, expected over at 12:50:30.
+
+
+@pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
+def test_a_start_that_a_flip_begun_now_cannot_meet_is_told_once(mode):
+    first = moved(mode=mode, **LATE)
+    [event] = first.events
+    assert (event.kind, event.alert) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED)
+    assert event.action == PROPOSAL.action
+    assert event.facts["late_s"] == 1_230
+    assert event.facts["starts_at"] == "2026-11-20T12:30:00Z"
+    assert event.facts["expected_at"] == "2026-11-20T12:50:30Z"
+    assert "2026-11-20T12:50:30Z" in " ".join(event.details)
+    assert moved(first.state, mode=mode, **LATE).events == ()
+
+
+def test_the_same_start_is_told_once_though_it_passes():
+    told = moved(**LATE).state
+    inside = a_window_state(WindowPhase.INSIDE, "12:30", "14:00", missed_min=55)
+    assert moved(told, windows=inside, now="12:35").events == ()
+
+
+def test_the_next_start_is_told_again():
+    told = moved(**LATE).state
+    next_one = a_window_state(WindowPhase.LEADING, "20:30", "22:00", missed_min=5)
+    assert kinds(moved(told, windows=next_one, now="20:00")) == [AlertKind.WINDOW_MISSED]
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        a_window_state(WindowPhase.LEADING, "12:30", "14:00"),
+        a_window_state(WindowPhase.OVER, missed_min=5),
+        # Who starts one by hand knows that it begins at once.
+        a_window_state(missed_min=55, by_hand=True),
+    ],
+)
+def test_a_start_that_can_be_met_or_was_made_by_hand_is_not_missed(windows):
+    assert moved(windows=windows).events == ()
+
+
+def test_a_volume_that_needs_no_flip_misses_nothing():
+    large = an_assessment(Series(), volume=a_volume(1_000))
+    assert moved(assessment=large, **LATE).events == ()
+
+
+def test_both_are_told_of_a_critical_volume_that_misses_a_window():
+    assert kinds(moved(is_critical=True, **LATE)) == [
+        AlertKind.CRITICAL_ON_BURST,
+        AlertKind.WINDOW_MISSED,
+    ]
+
+
+# the way back
+
+
+def on_target(**changes):
+    return a_state(flip=a_flip(**changes))
+
+
+def calm():
+    known = balances(*[0.0] * 31)
+    return an_assessment(Series(), volume=a_volume_as(GP3), read_ops=known, write_ops=known)
+
+
+def test_a_calm_volume_in_mode_auto_is_wanted_back():
+    found = moved(on_target(), assessment=calm())
+    assert (found.want.direction, found.events, found.waits) == (Direction.BACK, (), None)
+
+
+def test_a_busy_volume_says_what_it_waits_for():
+    found = moved(on_target(reached_at_s=int(at("11:30"))), assessment=calm())
+    assert found.want is None
+    assert "30 min" in found.waits
+
+
+@pytest.mark.parametrize("level", [Level.OK, Level.EXHAUSTED])
+def test_a_flipped_volume_is_never_wanted_out(level):
+    found = moved(on_target(stays=True), level=level, windows=a_window_state(), assessment=calm())
+    assert (found.want, found.events) == (None, ())
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_a_person_sent_out_for_a_time_comes_back_in_every_mode(mode):
+    state = on_target(cause=Cause.BY_HAND, by="ann", return_after_s=int(at("11:59")))
+    found = moved(state, mode=mode, assessment=calm())
+    assert (found.want.direction, found.events) == (Direction.BACK, ())
+
+
+def test_a_volume_that_became_critical_stays_out():
+    found = moved(on_target(), is_critical=True, assessment=calm())
+    assert (found.want, found.events) == (None, ())
+    assert "critical" in found.waits
+
+
+@pytest.mark.parametrize("given", [{"is_critical": True}, {"level": Level.CRITICAL}])
+def test_a_volume_that_others_changed_is_not_wanted_out_again(given):
+    assert moved(a_state(contested_at_s=int(at("12:00"))), **given).want is None
+
+
+# left on its target
+
+# $100 a month: / 730 x 24 = $3.2877 a day.
+
+
+@pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.OBSERVE])
+@pytest.mark.parametrize("assessment", [calm(), an_assessment(Series(), volume=a_volume_as(GP3))])
+def test_a_volume_that_may_not_return_is_told_daily_with_dollars(mode, assessment):
+    """Calm or not, and also in mode observe: it costs money until somebody knows."""
+    state = on_target(target=IO2, usd_per_month=100.0)
+    found = moved(state, mode=mode, assessment=assessment)
+    [event] = found.events
+    assert (event.kind, event.alert) == (EntryKind.LEFT, AlertKind.LEFT_ON_TARGET)
+    assert event.action == "burstctl flip-back vol-0a1"
+    told = " ".join((event.summary, *event.details))
+    for words in (str(IO2), "90 min", "$3.29 a day more", "gp2", str(mode)):
+        assert words in told
+    assert event.facts["usd_per_day_more"] == 3.2877
+    assert found.want is None
+    assert found.waits
+
+
+@pytest.mark.parametrize(("after_s", "is_told"), [(60, False), (DAY_S - 1, False), (DAY_S, True)])
+def test_it_is_told_again_a_day_later(after_s, is_told):
+    first = moved(on_target(), mode=Mode.PROPOSE, assessment=calm())
+    assert first.state.flip.left_told_at_s == at("12:00")
+    later_s = at("12:00") + after_s
+    again = moved(first.state, mode=Mode.PROPOSE, assessment=calm(), now=later_s)
+    assert bool(again.events) is is_told
+    assert again.state.flip.left_told_at_s == at("12:00") + (after_s if is_told else 0)
+
+
+@pytest.mark.parametrize(
+    ("usd_per_month", "says"),
+    [
+        # 1.88 / 730 x 24 = 0.0618
+        (-1.88, "$0.06 a day less"),
+        (0.0, "same price"),
+        (-0.001, "same price"),
+        (0.2, "$0.01 a day more"),
+        (36_500.0, "$1,200.00 a day more"),
+    ],
+)
+def test_what_it_costs_a_day_is_told_without_a_sign(usd_per_month, says):
+    found = moved(on_target(usd_per_month=usd_per_month), mode=Mode.PROPOSE, assessment=calm())
+    assert says in found.events[0].summary
+
+
+def test_a_volume_that_others_changed_is_to_be_released_first():
+    state = replace(on_target(usd_per_month=100.0), contested_at_s=int(at("11:00")))
+    found = moved(state, mode=Mode.AUTO, assessment=calm())
+    [event] = found.events
+    assert event.alert is AlertKind.LEFT_ON_TARGET
+    assert event.action == "burstctl release vol-0a1"
+    assert found.want is None
+
+
+@pytest.mark.parametrize("by", [WATCHDOG, "ann"])
+def test_what_was_sent_out_by_hand_and_changed_by_others_is_not_brought_back_either(by):
+    flip = a_flip(cause=Cause.BY_HAND, by=by, return_after_s=int(at("11:00")))
+    found = moved(a_state(flip=flip, contested_at_s=int(at("11:30"))), assessment=calm())
+    assert (found.want, kinds(found)) == (None, [AlertKind.LEFT_ON_TARGET])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"stays": True}, {"phase": Phase.CHANGING}, {"phase": Phase.ASKED, "direction": Direction.BACK}],
+)
+@pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.OBSERVE])
+def test_a_volume_that_stays_or_is_on_its_way_is_not_left(changes, mode):
+    found = moved(on_target(**changes), mode=mode, assessment=calm())
+    assert found.events == ()
+    assert found.waits
+
+
+def test_a_volume_that_is_opted_in_again_is_brought_back():
+    left = moved(on_target(), mode=Mode.PROPOSE, assessment=calm()).state
+    found = moved(left, mode=Mode.AUTO, assessment=calm(), now=at("12:00") + timedelta(minutes=2).seconds)
+    assert found.want is not None

@@ -1,0 +1,423 @@
+from dataclasses import replace
+
+import pytest
+
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, Spent, configuration_document
+from burstwatch.core.guards import Guard, Refusal
+from burstwatch.core.ledger import EntryKind
+from burstwatch.core.orders import (
+    Facts,
+    Order,
+    accept,
+    intend,
+    lose_answer,
+    make_plan,
+    refused_event,
+    reject,
+)
+from burstwatch.core.policy import FlipBackPolicy, FlipPolicy, Mode, Policy
+from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.target import Demand, InstanceLimits, ReturnMode, Wish
+from conftest import (
+    GP2,
+    GP3,
+    IO2,
+    a_flip,
+    a_modification,
+    a_state,
+    a_volume,
+    a_volume_as,
+    a_wishes,
+    at,
+)
+
+OUT, BACK = Direction.OUT, Direction.BACK
+ANN = "ann"
+NOW_S = int(at("12:00"))
+HOUR_S = 3_600
+
+
+def gp3(iops=3_000, throughput_mib_s=128):
+    return Configuration(volume_type=VolumeType.GP3, iops=iops, throughput_mib_s=throughput_mib_s)
+
+
+def io1(iops):
+    return Configuration(volume_type=VolumeType.IO1, iops=iops)
+
+
+def io2(iops):
+    return Configuration(volume_type=VolumeType.IO2, iops=iops)
+
+
+def an_order(direction=OUT, **changes):
+    facts = {"volume_id": "vol-0a1", "cause": Cause.DRAINING, "because": "critical: 18 % left"}
+    return Order(direction=direction, **(facts | changes))
+
+
+def by_hand(direction=OUT, **changes):
+    return an_order(direction, **({"cause": Cause.BY_HAND, "by": ANN, "because": "asked for"} | changes))
+
+
+def facts_of(volume=None, **changes):
+    facts = {"volume": volume or a_volume(), "wishes": a_wishes(), "state": a_state(), "now_s": NOW_S}
+    return Facts(**(facts | changes))
+
+
+def flipped(volume=None, *, flip=None, **changes):
+    """On its target since half past ten."""
+    return facts_of(volume or a_volume_as(GP3), state=a_state(flip=flip or a_flip()), **changes)
+
+
+def spent(*hours_ago):
+    return tuple(Spent(at_s=NOW_S - int(hours * HOUR_S), by=WATCHDOG) for hours in hours_ago)
+
+
+def plan_of(order=None, facts=None, **flip_settings):
+    return make_plan(order or an_order(), facts or facts_of(), Policy(flip=FlipPolicy(**flip_settings)))
+
+
+def guards_of(plan):
+    return [refusal.guard for refusal in plan.refusals]
+
+
+# what it becomes
+
+PINNED = Demand(peak_iops=3_000, pinned=True)
+SMALL_INSTANCE = InstanceLimits(
+    max_iops=300, max_throughput_mib_s=30, baseline_iops=300, baseline_throughput_mib_s=30
+)
+
+
+@pytest.mark.parametrize(
+    ("order", "tags", "policy_type", "target"),
+    [
+        # nobody names a type: the policy's
+        (an_order(), Wish(), VolumeType.GP3, gp3()),
+        (an_order(), Wish(), VolumeType.IO2, io2(3_000)),
+        (an_order(), Wish(iops=5_000), VolumeType.IO2, io2(5_000)),
+        # a tag goes before the policy, a person before the tag
+        (an_order(), Wish(volume_type=VolumeType.IO1), VolumeType.IO2, io1(3_000)),
+        (an_order(), Wish(volume_type=VolumeType.GP3, iops=4_000), VolumeType.IO2, gp3(4_000)),
+        (by_hand(wish=Wish(volume_type=VolumeType.IO2)), Wish(iops=9_000), VolumeType.GP3, io2(3_000)),
+        (by_hand(wish=Wish(iops=3_500)), Wish(iops=9_000), VolumeType.IO2, io2(3_500)),
+        (by_hand(), Wish(volume_type=VolumeType.IO1), VolumeType.GP3, io1(3_000)),
+        # held back at 3,000: a quarter more
+        (an_order(demand=PINNED), Wish(), VolumeType.GP3, gp3(3_750)),
+        # 3,000 x 1.25 at 3,750 for io2 too; what was served unhindered gets headroom: 2,400 x 1.25
+        (an_order(demand=PINNED), Wish(), VolumeType.IO2, io2(3_750)),
+        (an_order(demand=Demand(peak_iops=2_400)), Wish(), VolumeType.IO2, io2(3_000)),
+    ],
+)
+def test_the_target_is_the_persons_the_tags_or_the_policys(order, tags, policy_type, target):
+    plan = plan_of(order, facts_of(wishes=a_wishes(target=tags)), target=policy_type)
+    assert (plan.target, plan.refusals) == (target, ())
+
+
+def test_the_policy_says_how_much_headroom_is_bought():
+    assert plan_of(an_order(demand=PINNED), headroom_pct=50.0).target == gp3(4_500)
+
+
+def test_a_tag_that_would_make_it_slower_than_the_burst_becomes_gp3():
+    # io1 allows 50 per GiB: 40 x 50 = 2,000.
+    facts = facts_of(a_volume(40), wishes=a_wishes(target=Wish(volume_type=VolumeType.IO1)))
+    assert plan_of(facts=facts).target == gp3()
+
+
+def test_a_person_who_insists_on_what_cannot_be_is_refused_with_the_arithmetic():
+    plan = plan_of(by_hand(wish=Wish(volume_type=VolumeType.IO1)), facts_of(a_volume(40)))
+    assert (plan.target, guards_of(plan)) == (None, [Guard.NO_TARGET])
+    assert "50 x 40 = 2,000" in plan.refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("order", "facts", "guard"),
+    [
+        (an_order(), facts_of(instance=SMALL_INSTANCE), Guard.INSTANCE_IS_BOTTLENECK),
+        (an_order(), facts_of(a_volume(volume_type="st1", size_gib=500)), Guard.NO_TARGET),
+        (by_hand(), facts_of(a_volume_as(gp3(3_000, 125))), Guard.NO_CHANGE_NEEDED),
+        (an_order(BACK), facts_of(a_volume_as(GP3)), Guard.NO_TARGET),
+        (an_order(BACK), flipped(a_volume(volume_type="st1", size_gib=500)), Guard.NO_TARGET),
+    ],
+)
+def test_what_has_no_target_is_refused_for_that_alone(order, facts, guard):
+    plan = plan_of(order, facts)
+    assert (plan.target, guards_of(plan)) == (None, [guard])
+    assert plan.usd_per_month_more == 0.0
+    assert not plan.refusal.reason.endswith(".")
+
+
+def test_a_bottleneck_of_the_instance_can_be_overridden():
+    order = by_hand(overridden=frozenset({Guard.INSTANCE_IS_BOTTLENECK}))
+    plan = plan_of(order, facts_of(instance=SMALL_INSTANCE))
+    assert (plan.target, plan.refusals) == (gp3(), ())
+
+
+# what it costs: 100 GiB of gp2 are $10.00 a month
+
+
+@pytest.mark.parametrize(
+    ("order", "facts", "now_usd", "usd", "more"),
+    [
+        # gp3: 8.00 + 3 MiB/s above 125 x 0.04
+        (an_order(), facts_of(), 10.0, 8.12, -1.88),
+        # 200 GiB: 16.00 + 125 x 0.04 = 21.00 beside 20.00
+        (an_order(), facts_of(a_volume(200)), 20.0, 21.0, 1.0),
+        # io1: 12.50 + 3,000 x 0.065 = 207.50
+        (by_hand(wish=Wish(volume_type=VolumeType.IO1)), facts_of(), 10.0, 207.5, 197.5),
+        (by_hand(wish=Wish(volume_type=VolumeType.IO1)), flipped(), 8.12, 207.5, 199.38),
+        (an_order(BACK), flipped(), 8.12, 10.0, 1.88),
+        (an_order(BACK), facts_of(), 10.0, 10.0, 0.0),
+    ],
+)
+def test_the_price_is_told_before_and_after(order, facts, now_usd, usd, more):
+    plan = plan_of(order, facts)
+    assert (plan.usd_per_month_now, plan.usd_per_month, plan.usd_per_month_more) == (now_usd, usd, more)
+
+
+# whether it comes back
+
+
+@pytest.mark.parametrize(
+    ("returns", "size_gib", "wish", "stays"),
+    [
+        # gp3 stays where it costs no more: 8.12 beside 10.00, but 21.00 beside 20.00
+        (ReturnMode.AUTO, 100, Wish(), True),
+        (ReturnMode.AUTO, 200, Wish(), False),
+        (ReturnMode.AUTO, 6, Wish(), True),  # 0.48 + 0.12 = 0.60 beside 0.60
+        (ReturnMode.AUTO, 100, Wish(volume_type=VolumeType.IO1), False),
+        (ReturnMode.AUTO, 100, Wish(volume_type=VolumeType.IO2), False),
+        (ReturnMode.ALWAYS, 100, Wish(), False),
+        (ReturnMode.NEVER, 100, Wish(volume_type=VolumeType.IO1), True),
+    ],
+)
+@pytest.mark.parametrize("cause", [Cause.DRAINING, Cause.WINDOW])
+def test_a_gp3_that_costs_no_more_stays_and_the_rest_returns(returns, size_gib, wish, stays, cause):
+    facts = facts_of(a_volume(size_gib), wishes=a_wishes(target=wish))
+    plan = make_plan(an_order(cause=cause), facts, Policy(flip_back=FlipBackPolicy(returns=returns)))
+    assert (plan.stay.stays, plan.refusals) == (stays, ())
+
+
+@pytest.mark.parametrize(
+    ("order", "stays"),
+    [
+        (by_hand(), True),
+        (by_hand(return_after_s=NOW_S + HOUR_S), False),
+        (an_order(cause=Cause.CRITICAL), True),
+    ],
+)
+@pytest.mark.parametrize("returns", ReturnMode)
+def test_who_sent_it_by_hand_or_tagged_it_critical_has_said_whether_it_stays(order, stays, returns):
+    facts = facts_of(a_volume(200))
+    plan = make_plan(order, facts, Policy(flip_back=FlipBackPolicy(returns=returns)))
+    assert plan.stay.stays is stays
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "order", "stays", "guards"),
+    [
+        ((20,), an_order(), False, []),
+        # the third of the day: there would be none left to come back by
+        ((20, 10), an_order(), True, []),
+        ((24, 10), an_order(), False, []),
+        ((20, 10), by_hand(return_after_s=NOW_S + HOUR_S), False, []),
+        ((20, 10, 5), an_order(), True, [Guard.AWS_QUOTA]),
+    ],
+)
+def test_the_third_flip_of_a_day_is_to_a_gp3_that_stays(hours_ago, order, stays, guards):
+    plan = plan_of(order, facts_of(a_volume(200), state=a_state(spent=spent(*hours_ago))))
+    assert (plan.stay.stays, guards_of(plan)) == (stays, guards)
+
+
+def test_the_third_flip_of_a_day_to_any_other_type_is_refused_with_the_time():
+    facts = facts_of(state=a_state(spent=spent(20, 10)))
+    [refusal] = plan_of(facts=facts, target=VolumeType.IO2).refusals
+    assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("16:00"))
+
+
+def test_a_volume_on_its_way_back_goes_to_what_it_was():
+    flip = a_flip(original=io1(1_500))
+    plan = plan_of(an_order(BACK), flipped(flip=flip))
+    assert (plan.now, plan.target, plan.stay, plan.choice) == (GP3, io1(1_500), None, None)
+
+
+# guards
+
+
+def test_every_guard_is_asked_and_the_first_is_the_refusal():
+    facts = facts_of(
+        wishes=a_wishes(Mode.PROPOSE),
+        holds=[Hold(volume_id=None, by=ANN, reason="r", placed_at_s=0, until_s=NOW_S + 9)],
+        modification=a_modification(state="modifying"),
+    )
+    plan = plan_of(facts=facts)
+    assert guards_of(plan) == [Guard.NOT_OPTED_IN, Guard.HELD, Guard.MODIFICATION_IN_PROGRESS]
+    assert plan.refusal.guard is Guard.NOT_OPTED_IN
+    assert plan.target == gp3()
+
+
+def test_what_was_overridden_is_named_where_it_would_have_refused():
+    holds = [Hold(volume_id=None, by=ANN, reason="r", placed_at_s=0, until_s=NOW_S + 9)]
+    overridden = frozenset({Guard.HELD, Guard.COOLDOWN, Guard.MODIFICATION_IN_PROGRESS})
+    plan = plan_of(by_hand(overridden=overridden), facts_of(holds=holds))
+    assert (plan.refusals, plan.overridden) == ((), (Guard.HELD,))
+    facts = facts_of(holds=holds, modification=a_modification(state="modifying"))
+    plan = plan_of(by_hand(overridden=overridden), facts)
+    assert (guards_of(plan), plan.overridden) == ([Guard.MODIFICATION_IN_PROGRESS], (Guard.HELD,))
+
+
+def test_what_the_account_has_left_is_held_against_the_target():
+    order = by_hand(wish=Wish(volume_type=VolumeType.IO2, iops=5_000))
+    assert guards_of(plan_of(order, facts_of(iops_left=4_999))) == [Guard.ACCOUNT_LIMIT]
+    assert guards_of(plan_of(order, facts_of(iops_left=5_000))) == []
+
+
+# the intent
+
+
+def test_an_intent_has_all_that_is_needed_to_settle_it_and_to_come_back():
+    plan = plan_of(by_hand(return_after_s=NOW_S + HOUR_S), facts_of(a_volume(200), state=a_state(failures=2)))
+    state, event = intend(plan, 7)
+    flip = state.flip
+    assert (state.revision, state.failures) == (7, 2)
+    assert (flip.phase, flip.direction, flip.cause, flip.by) == (Phase.ASKED, OUT, Cause.BY_HAND, ANN)
+    assert (flip.original, flip.target, flip.size_gib) == (GP2, gp3(3_000, 250), 200)
+    assert (flip.asked_at_s, flip.started_at_s, flip.reached_at_s) == (NOW_S, None, None)
+    assert (flip.stays, flip.return_after_s, flip.usd_per_month) == (False, NOW_S + HOUR_S, 1.0)
+    assert (event.kind, event.alert) == (EntryKind.INTENT, None)
+    assert event.facts["intent_id"] == flip.intent_id
+    assert event.facts["from"] == configuration_document(GP2)
+    assert event.facts["to"] == configuration_document(flip.target)
+
+
+def test_a_volume_that_is_sent_on_still_knows_what_it_was():
+    # gp2 at $10.00 went to gp3 at $8.12; io2 with 4,000 IOPS is 12.50 + 260.00 = 272.50.
+    order = by_hand(wish=Wish(volume_type=VolumeType.IO2, iops=4_000))
+    state, _ = intend(plan_of(order, flipped()), 7)
+    flip = state.flip
+    assert (flip.original, flip.previous and flip.previous.target, flip.target) == (GP2, GP3, IO2)
+    assert flip.usd_per_month == 262.5
+
+
+def test_the_way_back_keeps_all_that_is_known_of_the_way_out():
+    out = a_flip(by=ANN, usd_per_month=5.0, stuck_told=True, left_told_at_s=3, return_after_s=NOW_S - 9)
+    plan = plan_of(an_order(BACK, because="calm for 30 min"), flipped(flip=out))
+    state, event = intend(plan, 7)
+    changed = {
+        "phase": Phase.ASKED,
+        "direction": BACK,
+        "by": WATCHDOG,
+        "because": "calm for 30 min",
+        "asked_at_s": NOW_S,
+        "started_at_s": None,
+        "stuck_told": False,
+        "previous": out,
+        "intent_id": state.flip.intent_id,
+    }
+    assert state.flip == replace(out, **changed)
+    assert state.flip.intent_id != out.intent_id
+    assert event.facts["to"] == configuration_document(GP2)
+
+
+def test_every_intent_has_a_name_of_its_own():
+    plan = plan_of()
+    names = {intend(plan, revision)[0].flip.intent_id for revision in range(1, 9)}
+    assert len(names) == 8
+
+
+@pytest.mark.parametrize(("why", "says"), [("page of last night", "page of last night"), (None, "no reason")])
+def test_the_ledger_hears_who_overrode_which_guard_and_why(why, says):
+    holds = [Hold(volume_id=None, by="bob", reason="r", placed_at_s=0, until_s=NOW_S + 9)]
+    order = by_hand(overridden=frozenset({Guard.HELD}), why=why)
+    _, event = intend(plan_of(order, facts_of(holds=holds)), 7)
+    assert (event.facts["overridden"], event.facts["why"]) == (["held"], why)
+    told = " ".join(event.details)
+    for words in (ANN, "held", says):
+        assert words in told
+
+
+def test_the_reason_to_stay_goes_into_the_ledger():
+    stays, _ = intend(plan_of(), 7)
+    assert stays.flip.stays
+    assert "$8.12" in stays.flip.because
+    assert "critical: 18 % left" in stays.flip.because
+
+
+# what AWS says to it
+
+
+def intended(order=None, facts=None, **settings):
+    return intend(plan_of(order, facts, **settings), 7)[0]
+
+
+def test_what_aws_took_is_under_way_and_used_up():
+    record = a_modification(state="modifying", started="12:00:02")
+    state, event = accept(intended(), record, NOW_S + 60)
+    assert (state.flip.phase, state.flip.started_at_s) == (Phase.CHANGING, NOW_S + 2)
+    assert state.spent == (Spent(at_s=NOW_S + 2, by=WATCHDOG, direction=OUT),)
+    assert event.kind is EntryKind.ACCEPTED
+
+
+@pytest.mark.parametrize(("retry_at_s", "expected_s"), [(None, NOW_S + 60), (NOW_S + 7_200.5, NOW_S + 7_200)])
+def test_what_aws_refused_is_as_if_it_had_not_been_asked_for_but_for_a_pause(retry_at_s, expected_s):
+    before = facts_of(state=a_state(spent=spent(20)))
+    state, event = reject(
+        intended(facts=before), "InvalidParameterValue", "too many", NOW_S, retry_at_s=retry_at_s
+    )
+    assert (state.flip, state.failures, state.retry_at_s) == (None, 1, expected_s)
+    assert state.spent == before.state.spent
+    assert event.kind is EntryKind.NOT_DONE
+    assert event.action.startswith("burstctl flip vol-0a1")
+    assert "InvalidParameterValue" in event.summary
+    assert "too many" in event.details[0]
+
+
+def test_a_return_that_aws_refused_leaves_the_volume_on_its_target():
+    state, _ = reject(intended(an_order(BACK), flipped()), "InternalError", "sorry", NOW_S)
+    flip = state.flip
+    assert (flip.phase, flip.direction, flip.target, flip.original) == (Phase.ON_TARGET, OUT, GP3, GP2)
+
+
+def test_a_volume_that_aws_would_not_send_on_is_where_it_was():
+    order = by_hand(wish=Wish(volume_type=VolumeType.IO2))
+    state, _ = reject(intended(order, flipped()), "InternalError", "sorry", NOW_S)
+    assert (state.flip.phase, state.flip.target, state.flip.original) == (Phase.ON_TARGET, GP3, GP2)
+
+
+def test_a_refusal_of_awss_that_a_guard_would_have_said_names_the_guard():
+    _, event = reject(
+        intended(), "VolumeModificationRateExceeded", "wait", NOW_S, guard="aws_quota", retry_at_s=NOW_S + 9
+    )
+    assert event.action == "burstctl explain vol-0a1"
+    assert "aws_quota" in event.summary
+    assert event.facts["guard"] == "aws_quota"
+    assert event.facts["ends_at"] == "2026-11-20T12:00:09Z"
+
+
+def test_a_lost_answer_changes_nothing():
+    before = intended()
+    state, event = lose_answer(before, "ReadTimeout", "no answer within 30 s")
+    assert state == before
+    assert event.kind is EntryKind.UNCLEAR
+    assert event.facts["intent_id"] == before.flip.intent_id
+    assert "ReadTimeout" in event.summary
+
+
+@pytest.mark.parametrize(("direction", "is_told"), [(OUT, True), (BACK, False)])
+def test_a_refused_way_out_is_told_to_people_with_its_end(direction, is_told):
+    plan = plan_of(an_order(direction), flipped())
+    refusal = Refusal(guard=Guard.HELD, reason="on hold by ann", ends_at_s=at("18:00"))
+    event = refused_event(plan, refusal)
+    assert (event.kind, event.alert is not None) == (EntryKind.REFUSED, is_told)
+    assert "held" in event.summary
+    assert "2026-11-20T18:00:00Z" in " ".join(event.details)
+    assert event.facts["ends_at"] == "2026-11-20T18:00:00Z"
+    assert event.facts["from"] == configuration_document(GP3)
+    assert event.facts["original"] == configuration_document(GP2)
+
+
+def test_a_refused_way_out_without_a_target_is_told_as_well():
+    plan = plan_of(facts=facts_of(instance=SMALL_INSTANCE))
+    event = refused_event(plan, plan.refusal)
+    assert (event.facts["to"], event.facts["from"]) == (None, configuration_document(GP2))
+    assert event.facts["original"] == configuration_document(GP2)
+    assert "None" not in " ".join((event.summary, *event.details))

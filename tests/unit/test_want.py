@@ -1,0 +1,345 @@
+from datetime import timedelta
+
+import pytest
+
+from burstwatch.core.flips import Cause, Direction, Phase
+from burstwatch.core.levels import Level
+from burstwatch.core.policy import ActAt, FlipBackPolicy, FlipPolicy, Mode, Policy
+from burstwatch.core.samples import Series
+from burstwatch.core.want import Want, can_burst, want_back, want_out, why_not_calm, window_words
+from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, Span, WindowState
+from burstwatch.core.windows import Phase as WindowPhase
+from burstwatch.core.words import format_instant
+from conftest import (
+    GP3,
+    NOON,
+    a_flip,
+    a_volume,
+    a_volume_as,
+    a_window_state,
+    a_wishes,
+    an_assessment,
+    at,
+)
+
+NOW_S = at("12:00")
+BACK_POLICY = FlipBackPolicy()
+
+# the way out
+
+
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        ({}, True),
+        ({"size_gib": 999}, True),
+        # 3 x 1,000 are the 3,000 of the burst: it has no bucket to empty.
+        ({"size_gib": 1_000}, False),
+        ({"volume_type": "gp3"}, False),
+        ({"volume_type": "io1"}, False),
+        ({"attached": False, "instance_id": None}, True),
+    ],
+)
+def test_only_a_gp2_below_a_thousand_gib_lives_on_credits(volume, expected):
+    assert can_burst(a_volume(**volume)) is expected
+
+
+def wanted(level=Level.OK, windows=None, policy=None, volume=None, **wishes):
+    return want_out(
+        volume or a_volume(),
+        level,
+        a_wishes(**wishes),
+        windows,
+        because="18 % left",
+        policy=policy or Policy(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "act_at", "expected"),
+    [
+        (Level.UNKNOWN, ActAt.CRITICAL, False),
+        (Level.OK, ActAt.CRITICAL, False),
+        (Level.WATCH, ActAt.CRITICAL, False),
+        (Level.WARNING, ActAt.CRITICAL, False),
+        (Level.CRITICAL, ActAt.CRITICAL, True),
+        (Level.EXHAUSTED, ActAt.CRITICAL, True),
+        (Level.UNKNOWN, ActAt.WARNING, False),
+        (Level.WATCH, ActAt.WARNING, False),
+        (Level.WARNING, ActAt.WARNING, True),
+        (Level.CRITICAL, ActAt.WARNING, True),
+    ],
+)
+def test_a_draining_volume_is_wanted_out_from_the_level_the_policy_names(level, act_at, expected):
+    want = wanted(level, policy=Policy(flip=FlipPolicy(act_at=act_at)))
+    told = Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=f"{level}: 18 % left")
+    assert want == (told if expected else None)
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        (WindowPhase.OUTSIDE, False),
+        (WindowPhase.LEADING, True),
+        (WindowPhase.INSIDE, True),
+        (WindowPhase.BETWEEN, False),
+        (WindowPhase.OVER, False),
+    ],
+)
+def test_a_window_wants_its_volumes_out_while_it_runs_and_just_before(phase, expected):
+    want = wanted(windows=a_window_state(phase))
+    assert (want is not None) is expected
+    assert want is None or (want.cause, want.direction) == (Cause.WINDOW, Direction.OUT)
+
+
+@pytest.mark.parametrize("level", Level)
+def test_a_critical_volume_is_wanted_out_of_the_gate(level):
+    want = wanted(level, is_critical=True)
+    assert (want.cause, want.direction) == (Cause.CRITICAL, Direction.OUT)
+
+
+@pytest.mark.parametrize(
+    ("level", "is_critical", "cause"),
+    [(Level.CRITICAL, True, Cause.CRITICAL), (Level.CRITICAL, False, Cause.DRAINING)],
+)
+def test_of_several_causes_the_one_that_lasts_longest_is_told(level, is_critical, cause):
+    assert wanted(level, a_window_state(), is_critical=is_critical).cause is cause
+
+
+@pytest.mark.parametrize("volume", [a_volume(1_000), a_volume_as(GP3), a_volume(volume_type="st1")])
+def test_a_volume_without_credits_is_wanted_nowhere(volume):
+    assert wanted(Level.CRITICAL, a_window_state(), volume=volume, is_critical=True) is None
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_is_wanted_is_no_matter_of_the_mode(mode):
+    assert wanted(Level.CRITICAL, mode=mode) is not None
+
+
+# windows in words
+
+
+def an_occurrence(window, end_at=NOON + timedelta(hours=2)):
+    return Occurrence(window=window, span=Span(NOON - timedelta(hours=1), end_at))
+
+
+@pytest.mark.parametrize(
+    ("windows", "says"),
+    [
+        (a_window_state(), "release runs to 2026-11-20T14:00:00Z"),
+        (
+            a_window_state(WindowPhase.LEADING, "12:30", "14:00"),
+            "release starts 2026-11-20T12:30:00Z",
+        ),
+        (
+            WindowState(
+                phase=WindowPhase.INSIDE,
+                running=(
+                    an_occurrence("nightly"),
+                    an_occurrence("release", NOON + timedelta(hours=3)),
+                    an_occurrence("nightly"),
+                ),
+            ),
+            "nightly, release runs to 2026-11-20T15:00:00Z",
+        ),
+        (
+            WindowState(phase=WindowPhase.INSIDE, running=(an_occurrence("release", UNTIL_STOPPED),)),
+            "release runs until it is stopped",
+        ),
+    ],
+)
+def test_a_window_is_named_with_its_start_or_its_end(windows, says):
+    assert says in window_words(windows)
+
+
+# calm: a 100 GiB gp2 earns 300 IOPS, half of it are 150
+
+
+def served(*iops: float, newest: str = "11:58") -> dict:
+    """Operations in one-minute steps up to the newest, half of them reads; None leaves the minute out."""
+    newest_s = int(at(newest))
+    pairs = [
+        (newest_s - 60 * back, 30 * value) for back, value in enumerate(reversed(iops)) if value is not None
+    ]
+    return {"read_ops": Series.of(pairs), "write_ops": Series.of(pairs)}
+
+
+def flipped(**evidence):
+    """What is known of the volume on its target: no balance, and what it serves."""
+    volume = evidence.pop("volume", None) or a_volume_as(GP3)
+    return an_assessment(Series(), volume=volume, **evidence)
+
+
+def is_calm(assessment, **settings) -> bool:
+    policy = FlipBackPolicy(**settings)
+    return why_not_calm(assessment, policy, now_s=NOW_S) is None
+
+
+CALM = [149.0] * 30
+
+
+@pytest.mark.parametrize(
+    ("iops", "expected"),
+    [
+        ([0.0] * 30, True),
+        (CALM, True),
+        ([150.0] * 30, False),
+        # one minute is enough, the first and the last of the half hour as well
+        ([*CALM[1:], 150.0], False),
+        ([150.0, *CALM[1:]], False),
+        # but not one before it
+        ([3_000.0, *CALM], True),
+        # of the thirty minutes fifteen must be known
+        (CALM[:15], True),
+        (CALM[:14], False),
+        ([149.0, None] * 15, True),
+        ([149.0, None, None] * 10, False),
+        ([], False),
+    ],
+)
+def test_calm_is_every_known_minute_of_half_an_hour_below_half_the_baseline(iops, expected):
+    assert is_calm(flipped(**served(*iops))) is expected
+
+
+@pytest.mark.parametrize(
+    ("size_gib", "calm_below_pct", "iops", "expected"),
+    [
+        (100, 50, 149.9, True),
+        (100, 50, 150, False),
+        # 8 GiB earn 100, 999 GiB 2,997
+        (8, 50, 49.9, True),
+        (8, 50, 50, False),
+        (999, 50, 1_498, True),
+        (999, 50, 1_499, False),
+        (100, 10, 29, True),
+        (100, 10, 30, False),
+        (100, 100, 299, True),
+    ],
+)
+def test_the_limit_is_a_share_of_what_the_gp2_would_earn(size_gib, calm_below_pct, iops, expected):
+    assessment = flipped(volume=a_volume_as(GP3, size_gib), **served(*[iops] * 30))
+    assert is_calm(assessment, calm_below_pct=calm_below_pct) is expected
+
+
+@pytest.mark.parametrize(("newest", "expected"), [("11:58", True), ("11:49", True), ("11:48", False)])
+def test_what_was_served_more_than_ten_minutes_ago_says_nothing(newest, expected):
+    # The minute of 11:49 ended at 11:50.
+    assert is_calm(flipped(**served(*CALM, newest=newest))) is expected
+
+
+@pytest.mark.parametrize("known", ["read_ops", "write_ops"])
+def test_half_of_what_is_served_is_not_enough_to_call_it_calm(known):
+    assert not is_calm(flipped(**{known: served(*CALM)[known]}))
+
+
+def test_the_policy_says_for_how_long_it_must_be_calm():
+    busy_before = served(*[3_000.0] * 30, *[0.0] * 5)
+    assert is_calm(flipped(**busy_before), calm_for=timedelta(minutes=5))
+    assert not is_calm(flipped(**busy_before), calm_for=timedelta(minutes=6))
+
+
+@pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down", "terminated"])
+def test_a_volume_of_a_stopped_instance_is_calm(state):
+    assert is_calm(flipped(instance_state=state))
+
+
+def test_a_detached_volume_is_calm():
+    assert is_calm(flipped(volume=a_volume_as(GP3, attached=False, instance_id=None)))
+
+
+@pytest.mark.parametrize("state", ["running", "pending", None])
+def test_a_running_instance_without_datapoints_is_not_calm(state):
+    assert not is_calm(flipped(instance_state=state))
+
+
+def test_what_speaks_against_calm_has_its_numbers():
+    said = why_not_calm(flipped(**served(*CALM, 1_234.0)), BACK_POLICY, now_s=NOW_S)
+    assert "1,234 IOPS" in said
+    assert "150" in said
+    assert "50 %" in said
+    said = why_not_calm(flipped(**served(*CALM[:14])), BACK_POLICY, now_s=NOW_S)
+    assert "14 of 30" in said
+
+
+# the way back
+
+
+def returns(flip=None, windows=None, *, assessment=None, now="12:00", **settings):
+    """The want to bring a calm volume back, or what it waits for."""
+    assessment = assessment or flipped(**served(*CALM))
+    policy = Policy(flip_back=FlipBackPolicy(**settings))
+    return want_back(flip or a_flip(), assessment, windows, policy=policy, now_s=at(now))
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_a_calm_volume_is_wanted_back_for_the_cause_it_left(cause):
+    want = returns(a_flip(cause=cause))
+    assert (want.direction, want.cause) == (Direction.BACK, cause)
+    assert "30 min" in want.reason
+
+
+@pytest.mark.parametrize("phase", [Phase.ASKED, Phase.CHANGING])
+def test_a_volume_on_its_way_waits_for_its_arrival(phase):
+    assert str(GP3) in returns(a_flip(phase=phase))
+
+
+def test_a_volume_that_stays_is_wanted_nowhere():
+    assert returns(a_flip(stays=True)) == f"stays {GP3}"
+
+
+@pytest.mark.parametrize(
+    ("reached", "expected"), [("11:00:01", False), ("11:00", True), ("10:30", True), (None, True)]
+)
+def test_a_volume_stays_at_least_an_hour(reached, expected):
+    # Where nobody saw it arrive, the hour counts from when it was asked for: 10:00.
+    flip = a_flip(reached_at_s=None if reached is None else int(at(reached)))
+    assert isinstance(returns(flip), Want) is expected
+
+
+def test_the_least_stay_is_the_policys():
+    assert isinstance(returns(dwell=timedelta(hours=1, minutes=30)), Want)
+    assert "31 min" not in returns(dwell=timedelta(hours=1, minutes=31))
+    assert "91 min" in returns(dwell=timedelta(hours=1, minutes=31))
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"), [("12:00:01", False), ("12:00", True), ("11:00", True), ("18:00", False)]
+)
+def test_who_said_for_how_long_is_waited_for(until, expected):
+    flip = a_flip(return_after_s=int(at(until)), cause=Cause.BY_HAND, by="ann")
+    found = returns(flip)
+    assert isinstance(found, Want) is expected
+    if not expected:
+        assert "ann" in found
+        assert format_instant(at(until)) in found
+
+
+def test_who_said_for_how_long_needs_no_least_stay_but_calm():
+    short = a_flip(return_after_s=int(at("11:55")), reached_at_s=int(at("11:50")))
+    assert isinstance(returns(short), Want)
+    assert "calm" in returns(short, assessment=flipped(**served(*CALM, 1_000.0)))
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        (WindowPhase.OUTSIDE, True),
+        (WindowPhase.LEADING, False),
+        (WindowPhase.INSIDE, False),
+        (WindowPhase.BETWEEN, False),
+        (WindowPhase.OVER, True),
+    ],
+)
+@pytest.mark.parametrize("cause", [Cause.WINDOW, Cause.DRAINING])
+def test_a_window_keeps_its_volumes_whatever_they_were_moved_for(phase, expected, cause):
+    found = returns(a_flip(cause=cause), a_window_state(phase))
+    assert isinstance(found, Want) is expected
+    assert expected or "release" in found
+
+
+def test_a_busy_volume_stays_until_it_is_calm():
+    assert "1,000 IOPS" in returns(assessment=flipped(**served(*CALM, 1_000.0)))
+
+
+def test_a_volume_of_a_stopped_instance_is_brought_back():
+    assert isinstance(returns(assessment=flipped(instance_state="stopped")), Want)
