@@ -1,54 +1,45 @@
 """One pass of the watchdog: gather, decide, record, tell. The same for Lambda, burstctl and the lab."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from time import monotonic, time
+from time import monotonic
 from typing import Final
 
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.channel import Channel
-from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.delivery import deliver
-from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.errors import AwsFailure
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
 from burstwatch.core.decide import Decision, Look, decide, forget
-from burstwatch.core.ledger import Change, Ledger, Roster, TickKind, VolumeState
+from burstwatch.core.flips import Direction, Hold, Phase, hold_on
+from burstwatch.core.follow import Sighting
+from burstwatch.core.guards import Guard, refuse_hold
+from burstwatch.core.ledger import Change, Roster, TickKind, VolumeState
 from burstwatch.core.levels import Level, judge
-from burstwatch.core.place import Place
+from burstwatch.core.modification import Modification
+from burstwatch.core.orders import Order
+from burstwatch.core.outcome import Done, Outcome
+from burstwatch.core.outlook import Outlook, announce_windows
 from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerprint
-from burstwatch.core.policy import Policy
-from burstwatch.core.report import Report
-from burstwatch.core.samples import Series
-from burstwatch.core.tags import IGNORE, read_tags
+from burstwatch.core.policy import Mode
+from burstwatch.core.propose import demand_of
+from burstwatch.core.report import Report, urgency_of
+from burstwatch.core.samples import PERIOD_S, Series
+from burstwatch.core.tag_keys import CRITICAL, IGNORE, WINDOW
+from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import Volume
-from burstwatch.gather import Gathering
+from burstwatch.core.want import Around, can_burst
+from burstwatch.core.windows import WindowState
+from burstwatch.flip import carry_out
+from burstwatch.gather import OPERATIONS_SPAN_S, Gathering
+from burstwatch.shell import Shell
 
 LEASE_S: Final = 50.0
 """A claimed tick that was not completed is free again before the next focus tick."""
 
 _CHUNK: Final = 5_000
 """Volumes assessed before their samples are let go: bounds the memory of a pass over a large fleet."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
-    """What a pass stands on. ``report_progress`` hears how many volumes are done, and of how many.
-
-    ``clock`` is for whoever starts a pass without being told the time.
-    """
-
-    ec2: Ec2Reader
-    cloudwatch: CloudWatchReader
-    ledger: Ledger
-    calls: CallCounter
-    policy: Policy
-    place: Place
-    channels: Sequence[Channel] = ()
-    report_progress: Callable[[int, int], None] = lambda _done, _total: None
-    clock: Callable[[], float] = time
 
 
 @dataclass(slots=True)
@@ -59,11 +50,19 @@ class _Pass:
     look: Look
     gathering: Gathering
     states: Mapping[str, VolumeState]
+    outlook: Outlook
+    holds: Sequence[Hold]
     decisions: list[Decision] = field(default_factory=list)
+    in_window: dict[str, WindowState] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
     forgotten: list[Change] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     keeps_samples: bool = False
+
+    @property
+    def known_windows(self) -> frozenset[str]:
+        return frozenset(w.name for w in self.shell.policy.windows) | self.outlook.by_hand.keys()
 
 
 def run_tick(shell: Shell, *, tick_s: int, now_s: float) -> Report | None:
@@ -96,6 +95,7 @@ def look_at_everything(shell: Shell, *, now_s: float) -> Report:
     """Look at the whole fleet now, record and tell; claims no tick, so it never holds one up."""
     this = _begin(shell, tick_s=int(now_s), now_s=now_s)
     volumes, is_whole = this.gathering.fleet()
+    _survey(this, volumes)
     departed = set(this.states) - {volume.volume_id for volume in volumes} if is_whole else set()
     _look_at(this, _as_due(this, [*volumes, *_by_id(this, departed)]))
     return _finish(this)
@@ -118,14 +118,15 @@ def assess_volumes(shell: Shell, volume_ids: Sequence[str] = (), *, now_s: float
 
 def _begin(shell: Shell, *, tick_s: int, now_s: float) -> _Pass:
     shell.calls.reset()
-    gathering = Gathering(
-        ec2=shell.ec2,
-        cloudwatch=shell.cloudwatch,
-        now_s=now_s,
-        gap_after_s=shell.policy.telemetry.gap_after.total_seconds(),
+    ledger = shell.ledger
+    return _Pass(
+        shell=shell,
+        look=Look(now_s=now_s, tick_s=tick_s, place=shell.place),
+        gathering=shell.gathering(now_s),
+        states=ledger.states(),
+        outlook=Outlook.at(now_s, shell.policy, ledger.window_marks().values()),
+        holds=ledger.holds(now_s),
     )
-    look = Look(now_s=now_s, tick_s=tick_s, place=shell.place)
-    return _Pass(shell=shell, look=look, gathering=gathering, states=shell.ledger.states())
 
 
 def _sweep(this: _Pass, sweep_s: int, roster: Roster | None) -> frozenset[int] | None:
@@ -139,14 +140,44 @@ def _sweep(this: _Pass, sweep_s: int, roster: Roster | None) -> frozenset[int] |
         roster=roster,
         sweep_s=sweep_s,
         focused=focused,
+        summoned=_survey(this, volumes),
         restarted=_restarted(this, volumes),
         smaller_sizes_gib=this.gathering.smaller_sizes_gib(),
         cadence=cadence,
     )
     listed = {volume.volume_id for volume in volumes}
-    unlisted = (set(this.states) if is_whole else focused) - listed
+    moved = {volume_id for volume_id, state in this.states.items() if not _is_settled(state)}
+    unlisted = (moved | focused if is_whole else focused) - listed
     _look_at(this, [*due, *(DueVolume(volume=volume) for volume in _by_id(this, unlisted))])
     return frozenset(fingerprint(volume, cadence) for volume in volumes) if is_whole else None
+
+
+def _is_settled(state: VolumeState) -> bool:
+    """Whether it stays where it was flipped: of another type it is not listed, and seldom looked at."""
+    return state.flip is not None and state.flip.is_settled
+
+
+def _survey(this: _Pass, volumes: Iterable[Volume]) -> frozenset[str]:
+    """Note which volumes a window asks for; the ids of calm ones that tags or windows want looked at now."""
+    mode, summoned = this.shell.policy.mode, set[str]()
+    has_windows = bool(this.shell.policy.windows)
+    for volume in volumes:
+        is_critical = CRITICAL in volume.tags
+        if not (is_critical or has_windows or WINDOW in volume.tags) or not can_burst(volume):
+            continue
+        wishes = read_tags(volume.tags, mode)
+        state = this.states.get(volume.volume_id)
+        if wishes.is_ignored or wishes.mode is Mode.OBSERVE or (state and state.flip):
+            continue
+        windows = this.outlook.of(volume)
+        is_wanted = windows is not None and windows.wants_flip
+        if windows is not None:
+            this.in_window[volume.volume_id] = windows
+        is_untold = wishes.is_critical and not (state and state.critical_told)
+        is_calm = state is None or state.next_look_at_s is None
+        if is_calm and (is_untold or (wishes.mode is Mode.AUTO and (is_wanted or wishes.is_critical))):
+            summoned.add(volume.volume_id)
+    return frozenset(summoned)
 
 
 def _focus(this: _Pass) -> None:
@@ -190,18 +221,23 @@ def _look_at(this: _Pass, due: Iterable[DueVolume]) -> None:
     mode = this.shell.policy.mode
     watched: list[DueVolume] = []
     for one in due:
-        if read_tags(one.volume.tags, mode).is_ignored:
+        state = this.states.get(one.volume.volume_id)
+        is_flipped = state is not None and state.flip is not None and not state.flip.is_settled
+        if read_tags(one.volume.tags, mode).is_ignored and not is_flipped:
             this.ignored.append(one.volume.volume_id)
             _forget(this, one.volume.volume_id, f"it is tagged {IGNORE}")
         else:
-            watched.append(one)
+            is_leaving = state is not None and state.flip is not None and state.flip.is_under_way
+            watched.append(replace(one, is_leaving=True) if is_leaving else one)
     remaining = iter(watched)
     while chunk := list(islice(remaining, _CHUNK)):
         found = _assess(this, chunk)
+        records, unread = _records(this, chunk)
         for one in chunk:
             if assessment := found.get(one.volume.volume_id):
                 with _loudly(this, one.volume.volume_id):
-                    this.decisions.append(_decide(this, one, assessment))
+                    around = _around(this, one.volume, records, unread)
+                    this.decisions.append(_decide(this, one, assessment, around))
         this.shell.report_progress(len(this.decisions), len(watched))
 
 
@@ -234,10 +270,28 @@ def _assess(this: _Pass, chunk: Sequence[DueVolume]) -> dict[str, Assessment]:
     silent = [volumes[volume_id] for volume_id, facts in found.items() if _is_silent(this, facts)]
     for volume_id, state in gathering.instance_states(silent).items():
         look(volume_id, _with_instance(this, volume_id, evidence[volume_id], state))
-    alerting = [volume_id for volume_id, facts in found.items() if _is_alerting(this, facts)]
-    for volume_id, (reads, writes) in gathering.operations(alerting).items():
+    alerting = {volume_id for volume_id, facts in found.items() if _is_alerting(this, facts)}
+    returning = {volume_id for volume_id in found if _may_return(this.states.get(volume_id))}
+    span_s = _calm_span_s(this) if returning else OPERATIONS_SPAN_S
+    asked = sorted(alerting | returning)
+    for volume_id, (reads, writes) in gathering.operations(asked, span_s=span_s).items():
         look(volume_id, replace(evidence[volume_id], read_ops=reads, write_ops=writes))
+    unheard = [volumes[i] for i in sorted(returning) if not found[i].served and volumes[i].instance_id]
+    for volume_id, state in gathering.instance_states(unheard).items():
+        look(volume_id, replace(evidence[volume_id], instance_state=state))
     return found
+
+
+def _may_return(state: VolumeState | None) -> bool:
+    flip = state.flip if state else None
+    return flip is not None and flip.phase is Phase.ON_TARGET and not flip.stays
+
+
+def _calm_span_s(this: _Pass) -> float:
+    """As far back as demand must be known to call it calm, with what CloudWatch may be late."""
+    policy = this.shell.policy
+    span = policy.flip_back.calm_for + policy.cadence.metric_lag
+    return max(OPERATIONS_SPAN_S, span.total_seconds() + 5 * PERIOD_S)
 
 
 def _with_instance(this: _Pass, volume_id: str, evidence: Evidence, instance_state: str) -> Evidence:
@@ -259,13 +313,29 @@ def _evidence(this: _Pass, one: DueVolume, answer: Series | AwsFailure | None) -
     smaller_size_gib = state.smaller_size_gib if modified_at_s is not None else None
     if one.smaller_size_gib is not None:
         modified_at_s, smaller_size_gib = now_s, one.smaller_size_gib
+    flip = state.flip
+    if flip is not None and flip.phase is Phase.ON_TARGET and one.volume.is_gp2:
+        arrived_at_s = now_s  # somebody else brought it back
+    balance = answer if isinstance(answer, Series) else None
+    fresh_from_s = _fresh_from_s(state)
+    if balance is not None and fresh_from_s is not None:
+        balance = balance.since(fresh_from_s)
     return Evidence(
-        balance=answer if isinstance(answer, Series) else None,
+        balance=balance,
         read_error=str(answer) if isinstance(answer, AwsFailure) else None,
         arrived_at_s=arrived_at_s,
         modified_at_s=modified_at_s,
         smaller_size_gib=smaller_size_gib,
+        changing_to=str(flip.asked_for) if flip is not None and flip.is_under_way else None,
     )
+
+
+def _fresh_from_s(state: VolumeState) -> int | None:
+    """Since when a balance says something again: nobody knows what a return to gp2 does to it."""
+    flip = state.flip
+    if flip is not None and flip.direction is Direction.BACK and flip.is_under_way:
+        return flip.started_at_s or flip.asked_at_s
+    return state.returned_at_s
 
 
 def _if_after(at_s: int | None, since_s: float) -> int | None:
@@ -279,7 +349,9 @@ def _facts(this: _Pass, volume: Volume, evidence: Evidence) -> Assessment:
 def _is_silent(this: _Pass, assessment: Assessment) -> bool:
     """Whether CloudWatch says less than it should: a fault, unless the instance is stopped."""
     lag_s = this.shell.policy.cadence.metric_lag.total_seconds()
-    is_late = assessment.age_s is not None and assessment.age_s > lag_s
+    state = this.states.get(assessment.volume.volume_id)
+    is_leaving = state is not None and state.flip is not None and state.flip.is_under_way
+    is_late = assessment.age_s is not None and assessment.age_s > lag_s and not is_leaving
     return is_late or assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
 
 
@@ -288,24 +360,54 @@ def _is_alerting(this: _Pass, assessment: Assessment) -> bool:
     return judge(assessment, state.level if state else Level.OK, this.shell.policy).is_alerting
 
 
-def _decide(this: _Pass, one: DueVolume, assessment: Assessment) -> Decision:
+def _records(this: _Pass, chunk: Iterable[DueVolume]) -> tuple[dict[str, Modification], frozenset[str]]:
+    """AWS's newest record of each volume with a flip under way, and the ids of those it did not tell."""
+    under_way = {
+        one.volume.volume_id
+        for one in chunk
+        if (state := this.states.get(one.volume.volume_id)) and state.flip and state.flip.is_under_way
+    }
+    flipped = any(state.flip is not None for state in this.states.values())
+    in_progress = this.gathering.in_progress() if flipped else {}
+    found, unread = this.gathering.modifications(under_way - in_progress.keys())
+    return {**in_progress, **found}, unread
+
+
+def _around(
+    this: _Pass, volume: Volume, records: Mapping[str, Modification], unread: frozenset[str]
+) -> Around:
+    volume_id = volume.volume_id
+    state = this.states.get(volume_id)
+    sighting = None
+    if state is not None and state.flip is not None and volume_id not in unread:
+        sighting = Sighting(volume=volume, record=records.get(volume_id))
+    return Around(
+        sighting=sighting,
+        windows=this.outlook.of(volume),
+        hold=hold_on(this.holds, volume_id, this.look.now_s),
+    )
+
+
+def _decide(this: _Pass, one: DueVolume, assessment: Assessment, around: Around) -> Decision:
     policy = this.shell.policy
     state = this.states.get(one.volume.volume_id)
-    wishes = read_tags(one.volume.tags, policy.mode)
-    decision = decide(assessment, state, wishes, policy=policy, look=this.look)
+    wishes = read_tags(one.volume.tags, policy.mode, known_windows=this.known_windows)
+    if wishes.is_ignored:
+        wishes = replace(wishes, mode=Mode.OBSERVE)
+    decision = decide(assessment, state, wishes, policy=policy, look=this.look, around=around)
     if this.keeps_samples:
         return decision
-    return replace(decision, assessment=replace(assessment, balance=Series()))
+    return replace(decision, assessment=replace(assessment, balance=Series(), served=Series()))
 
 
 def _finish(this: _Pass) -> Report:
-    """Record first, then tell: an alert is in the ledger before anybody sees it."""
+    """Record first, then act, then tell: an alert is in the ledger before anybody sees it."""
     shell = this.shell
     changes = [*this.forgotten, *(d.change for d in this.decisions if d.change is not None)]
-    channels = [channel.name for channel in shell.channels]
+    changes += announce_windows(this.in_window, policy=shell.policy, place=shell.place, now_s=this.look.now_s)
     began = monotonic()
-    if changes:
-        shell.ledger.commit(changes, channels=channels)
+    recorded = shell.ledger.commit(changes, channels=shell.channel_names) if changes else set()
+    _act(this, recorded)
     delivery = deliver(
         shell.ledger,
         shell.channels,
@@ -317,6 +419,50 @@ def _finish(this: _Pass) -> Report:
     )
     this.gathering.failures += delivery.errors
     return _report(this, is_read_only=False)
+
+
+def _act(this: _Pass, recorded: AbstractSet[str]) -> None:
+    """Have done what the decisions want, where somebody may; what another process changed waits."""
+    for decision in this.decisions:
+        if decision.flip is not None and decision.flip.is_under_way:
+            because = f"on its way to {decision.flip.asked_for}"
+            this.outcomes[decision.volume_id] = Outcome(done=Done.IN_FLIGHT, because=because)
+    orders = [
+        _order(decision)
+        for decision in this.decisions
+        if decision.want is not None and (decision.change is None or decision.volume_id in recorded)
+    ]
+    if orders and this.shell.modifier is not None:
+        orders = [order for order in orders if not _is_held_still(this, order)]
+    if this.shell.modifier is None:
+        this.outcomes |= {order.volume_id: Outcome(done=Done.PROPOSED) for order in orders}
+    elif orders:
+        this.outcomes |= carry_out(this.shell, orders, this.gathering)
+
+
+def _is_held_still(this: _Pass, order: Order) -> bool:
+    """Whether people were told of the hold already: then nothing needs to be read to refuse it again."""
+    hold = hold_on(this.holds, order.volume_id, this.look.now_s)
+    state = this.states.get(order.volume_id)
+    if hold is None or state is None or state.refusal_told != Guard.HELD:
+        return False
+    refusal = refuse_hold(hold)
+    this.outcomes[order.volume_id] = Outcome(
+        done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
+    )
+    return True
+
+
+def _order(decision: Decision) -> Order:
+    assert decision.want is not None
+    return Order(
+        volume_id=decision.volume_id,
+        direction=decision.want.direction,
+        cause=decision.want.cause,
+        because=decision.want.reason,
+        demand=demand_of(decision.assessment),
+        urgency=urgency_of(decision),
+    )
 
 
 def _report(this: _Pass, *, is_read_only: bool) -> Report:
@@ -333,4 +479,6 @@ def _report(this: _Pass, *, is_read_only: bool) -> Report:
         missing=this.missing,
         failures=this.gathering.failures,
         is_read_only=is_read_only,
+        outcomes=this.outcomes,
+        holds=this.holds,
     )

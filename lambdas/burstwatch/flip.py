@@ -1,0 +1,376 @@
+"""Carries out orders: read afresh, ask every guard, record the intent, ask AWS once, record what it said."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Semaphore
+from time import monotonic
+from typing import Final
+
+from burstwatch.adapters.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear, guard_of
+from burstwatch.adapters.errors import AwsError, AwsFailure, FailureKind
+from burstwatch.core.alerts import AlertKind
+from burstwatch.core.flips import WATCHDOG, Direction
+from burstwatch.core.follow import is_worth_telling
+from burstwatch.core.guards import Guard, Refusal, refuse_hold
+from burstwatch.core.ledger import Beginning, Begun, Caps, Change, VolumeState
+from burstwatch.core.orders import (
+    Facts,
+    Order,
+    Plan,
+    accept,
+    intend,
+    lose_answer,
+    make_plan,
+    refused_event,
+    reject,
+)
+from burstwatch.core.outcome import Done, Outcome
+from burstwatch.core.plan import DueVolume
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.propose import measured
+from burstwatch.core.samples import Series, served_per_minute
+from burstwatch.core.story import Event, announce, enter
+from burstwatch.core.tags import read_tags
+from burstwatch.core.target import Demand
+from burstwatch.core.volume import Volume
+from burstwatch.gather import OPERATIONS_SPAN_S, Gathering
+from burstwatch.shell import Shell
+
+WORKERS: Final = 8
+"""Modifications asked for at once."""
+
+SEND_WITHIN_S: Final = 30.0
+"""An intent older than this is not sent any more: another process may soon conclude that it never was."""
+
+_THROTTLED_S: Final = 60
+_TELL_THROTTLED_FROM: Final = 3
+"""AWS throttles a burst of modifications: one refused for that is tried again, and told when it goes on."""
+
+_TRIES: Final = 5
+_LIMITED: Final = (VolumeType.IO1, VolumeType.IO2)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read afresh for a batch of orders."""
+
+    shell: Shell
+    gathering: Gathering
+    now_s: float
+    volumes: dict[str, Volume]
+    missing: frozenset[str]
+    facts: dict[str, Facts]
+    iops_used: dict[VolumeType, int | None] = field(default_factory=dict)
+
+    def plan(self, order: Order) -> Plan:
+        """The plan for an order; asks for the account's quota where the target counts against one."""
+        policy = self.shell.policy
+        plan = make_plan(order, self.facts[order.volume_id], policy)
+        if order.direction is Direction.BACK or plan.target is None:
+            return plan
+        kind = plan.target.volume_type
+        if kind not in _LIMITED or (used := self._iops_used(kind)) is None:
+            return plan
+        limit = policy.flip.io1_iops_limit if kind is VolumeType.IO1 else policy.flip.io2_iops_limit
+        plan = make_plan(order, replace(plan.facts, iops_left=limit - used), policy)
+        if plan.target is not None and not plan.refusals:
+            self.iops_used[kind] = used + (plan.target.iops or 0)
+        return plan
+
+    def refresh(self, volume_id: str) -> None:
+        """Take the ledger's newest word on a volume."""
+        state = self.shell.ledger.states_of({volume_id}).get(volume_id)
+        known = self.facts[volume_id]
+        self.facts[volume_id] = replace(known, state=state or _blank(volume_id))
+
+    def _iops_used(self, kind: VolumeType) -> int | None:
+        if kind not in self.iops_used:
+            try:
+                self.iops_used[kind] = self.shell.ec2.provisioned_iops(kind)
+            except AwsError as error:
+                self.gathering.failures.append(str(error))
+                self.iops_used[kind] = None
+        return self.iops_used[kind]
+
+
+def plan_orders(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> dict[str, Plan | Outcome]:
+    """What each order comes to now; an outcome where the volume is gone or could not be read."""
+    reading = _read(shell, orders, gathering)
+    return {order.volume_id: _lost(reading, order.volume_id) or reading.plan(order) for order in orders}
+
+
+def carry_out(shell: Shell, orders: Iterable[Order], gathering: Gathering) -> dict[str, Outcome]:
+    """Carry out what the guards allow, the most urgent first; one volume's trouble is never another's.
+
+    Intents are recorded one after the other, so that caps go to the most urgent, and none before there is a
+    worker to send it; AWS is asked in parallel.
+    """
+    assert shell.modifier is not None
+    ordered = sorted(orders, key=lambda order: (order.urgency, order.volume_id))
+    reading = _read(shell, ordered, gathering)
+    outcomes: dict[str, Outcome] = {}
+    asked: dict[str, Future[Outcome]] = {}
+    free = Semaphore(WORKERS)
+    with ThreadPoolExecutor(WORKERS, thread_name_prefix="flip") as pool:
+        for order in ordered:
+            if lost := _lost(reading, order.volume_id):
+                outcomes[order.volume_id] = lost
+                continue
+            free.acquire()
+            began = monotonic()
+            begun = _begin(reading, order)
+            if isinstance(begun, Outcome):
+                outcomes[order.volume_id] = begun
+                free.release()
+            else:
+                task = _Task(shell=shell, plan=begun, intent_id=_intent_of(begun), began=began)
+                asked[order.volume_id] = pool.submit(task.run, shell.modifier)
+                asked[order.volume_id].add_done_callback(lambda _: free.release())
+    outcomes |= {volume_id: future.result() for volume_id, future in asked.items()}
+    gathering.failures += [
+        f"{volume_id}: {outcome.because}"
+        for volume_id, outcome in outcomes.items()
+        if outcome.error_code is not None and outcome.refusal is None and outcome.because
+    ]
+    return outcomes
+
+
+def _read(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> _Reading:
+    ids = {order.volume_id for order in orders}
+    found, missing = gathering.by_id(ids)
+    volumes = {volume.volume_id: volume for volume in found}
+    leaving = [
+        volumes[o.volume_id] for o in orders if o.direction is Direction.OUT and o.volume_id in volumes
+    ]
+    records, _ = gathering.modifications(volumes)
+    limits = gathering.instance_limits(leaving)
+    states = shell.ledger.states_of(ids)
+    holds = shell.ledger.holds(gathering.now_s)
+    facts = {
+        volume_id: Facts(
+            volume=volume,
+            wishes=read_tags(volume.tags, shell.policy.mode),
+            state=states.get(volume_id) or _blank(volume_id),
+            now_s=gathering.now_s,
+            holds=holds,
+            modification=records.get(volume_id),
+            instance=limits.get(volume_id),
+        )
+        for volume_id, volume in volumes.items()
+    }
+    return _Reading(shell, gathering, gathering.now_s, volumes, frozenset(missing), facts)
+
+
+def _blank(volume_id: str) -> VolumeState:
+    return VolumeState(volume_id=volume_id, revision=0)
+
+
+def measure_demand(gathering: Gathering, volumes: Iterable[Volume]) -> Mapping[str, Demand]:
+    """What volumes were seen to serve of late, for orders that come without."""
+    by_id = {volume.volume_id: volume for volume in volumes}
+    found = gathering.operations(by_id)
+    balances = gathering.balances([DueVolume(volume=each) for each in by_id.values() if each.is_gp2], set())
+    since_s = gathering.now_s - OPERATIONS_SPAN_S
+    demands: dict[str, Demand] = {}
+    for volume_id, (reads, writes) in found.items():
+        balance = balances.get(volume_id)
+        near = balance.since(since_s) if isinstance(balance, Series) else Series()
+        served = served_per_minute(reads, writes, gathering.now_s)
+        demands[volume_id] = measured(by_id[volume_id], served, near)
+    return demands
+
+
+def _lost(reading: _Reading, volume_id: str) -> Outcome | None:
+    if volume_id in reading.facts:
+        return None
+    is_gone = volume_id in reading.missing
+    return Outcome(
+        done=Done.FAILED,
+        because="it does not exist (any more)" if is_gone else "it could not be read, so it was not touched",
+        error_code="InvalidVolume.NotFound" if is_gone else "unread",
+    )
+
+
+def _begin(reading: _Reading, order: Order) -> Plan | Outcome:
+    """The plan whose intent is recorded, or why there is none.
+
+    What only the ledger can refuse is overridden where it does refuse, so that the intent says what mattered.
+    """
+    passed: frozenset[Guard] = frozenset()
+    for _ in range(_TRIES):
+        plan = reading.plan(order)
+        plan = replace(plan, overridden=(*plan.overridden, *sorted(passed.difference(plan.overridden))))
+        flip = plan.facts.state.flip
+        if order.by == WATCHDOG and flip is not None and flip.is_under_way:
+            return Outcome(done=Done.IN_FLIGHT, because=f"on its way to {flip.asked_for}")
+        if plan.refusal is not None:
+            return _record_refusal(reading.shell, plan, plan.refusal)
+        state, event = intend(plan, _next_revision(plan.facts.state, reading.now_s))
+        state = replace(state, next_look_at_s=int(reading.now_s) + 60)
+        change = Change(
+            volume_id=order.volume_id,
+            expected_revision=plan.facts.state.revision or None,
+            state=state,
+            entries=(enter(event, state, reading.now_s),),
+        )
+        beginning = _ask_ledger(reading, plan, change)
+        match beginning.begun:
+            case Begun.RECORDED:
+                return replace(plan, facts=replace(plan.facts, state=state))
+            case Begun.OUTRUN:
+                reading.refresh(order.volume_id)
+            case _:
+                refusal = _refusal_of(beginning, plan, reading.shell)
+                if refusal.guard not in order.overridden:
+                    return _record_refusal(reading.shell, plan, refusal)
+                passed |= {refusal.guard}
+    return Outcome(done=Done.IN_FLIGHT, because="other processes are at work on it")
+
+
+def _ask_ledger(reading: _Reading, plan: Plan, change: Change) -> Beginning:
+    flip = reading.shell.policy.flip
+    caps = Caps(
+        volumes=None if Guard.FLEET_CAP in plan.overridden else flip.fleet_cap,
+        usd_per_month=None if Guard.SPEND_CAP in plan.overridden else flip.spend_cap_usd,
+    )
+    return reading.shell.ledger.begin(
+        change,
+        caps,
+        now_s=reading.now_s,
+        heeds_holds=Guard.HELD not in plan.overridden,
+        channels=reading.shell.channel_names,
+    )
+
+
+def _refusal_of(beginning: Beginning, plan: Plan, shell: Shell) -> Refusal:
+    if beginning.begun is Begun.HELD:
+        assert beginning.hold is not None
+        return refuse_hold(beginning.hold)
+    if beginning.begun is Begun.FLEET_CAP:
+        reason = f"{beginning.volumes} volumes are away already, the policy's flip.fleet_cap is"
+        return Refusal(guard=Guard.FLEET_CAP, reason=f"{reason} {shell.policy.flip.fleet_cap}")
+    return Refusal(
+        guard=Guard.SPEND_CAP,
+        reason=f"it would add ${max(0.0, plan.usd_per_month_more):,.2f} a month to"
+        f" ${beginning.usd_per_month:,.2f} already added, and the policy's"
+        f" flip.spend_cap_usd_per_month is ${shell.policy.flip.spend_cap_usd:,.2f}",
+    )
+
+
+def _next_revision(state: VolumeState, now_s: float) -> int:
+    return max(state.revision + 1, int(now_s))
+
+
+def _intent_of(plan: Plan) -> str:
+    assert plan.facts.state.flip is not None
+    return plan.facts.state.flip.intent_id
+
+
+def _record_refusal(shell: Shell, plan: Plan, refusal: Refusal) -> Outcome:
+    """People hear of the watchdog's own refusals once, and again when another guard refuses."""
+    outcome = Outcome(done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s)
+    state, order = plan.facts.state, plan.order
+    if order.by != WATCHDOG or state.refusal_told == refusal.guard or not state.revision:
+        return outcome
+    after = replace(state, revision=_next_revision(state, plan.facts.now_s), refusal_told=str(refusal.guard))
+    _write(shell, plan, state, after, [refused_event(plan, refusal)])
+    return outcome
+
+
+def _write(shell: Shell, plan: Plan, before: VolumeState, after: VolumeState, events: list[Event]) -> bool:
+    now_s = plan.facts.now_s
+    told = [
+        announce(event, after, plan.facts.volume, policy=shell.policy, place=shell.place, now_s=now_s)
+        for event in events
+    ]
+    change = Change(
+        volume_id=after.volume_id,
+        expected_revision=before.revision or None,
+        state=after,
+        entries=tuple(enter(event, after, now_s) for event in events),
+        alerts=tuple(alert for alert in told if alert),
+    )
+    return bool(shell.ledger.commit([change], channels=shell.channel_names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """An intent that is recorded: the one call to AWS, and what it said."""
+
+    shell: Shell
+    plan: Plan
+    intent_id: str
+    began: float
+    monotonic: Callable[[], float] = monotonic
+
+    def run(self, modifier: Ec2Modifier) -> Outcome:
+        plan = self.plan
+        assert plan.target is not None
+        if self.monotonic() - self.began > SEND_WITHIN_S:
+            because = "the intent was recorded too long ago to be sent; it is settled and tried again"
+            return Outcome(done=Done.IN_FLIGHT, because=because)
+        match modifier.modify(plan.order.volume_id, plan.target):
+            case Accepted(modification=modification) if modification.started_at is not None:
+                now_s = plan.facts.now_s
+                self._record(lambda state: accept(state, modification, now_s))
+                is_out = plan.order.direction is Direction.OUT
+                return Outcome(done=Done.FLIPPED if is_out else Done.FLIPPED_BACK)
+            case Refused(failure=failure, retry_at=retry_at):
+                return self._refused(failure, retry_at.timestamp() if retry_at else None)
+            case Accepted():
+                because = "AWS took it and did not say when it began, which is asked next"
+                self._record(lambda state: lose_answer(state, "NoStartTime", because))
+                return Outcome(done=Done.IN_FLIGHT, because=because)
+            case Unclear(failure=failure):
+                self._record(lambda state: lose_answer(state, failure.code, str(failure)))
+                return Outcome(done=Done.IN_FLIGHT, because=str(failure), error_code=failure.code)
+            case Allowed():
+                raise AssertionError("only a dry run is allowed and not done")
+
+    def _refused(self, failure: AwsFailure, retry_at_s: float | None) -> Outcome:
+        named = guard_of(failure.code)
+        kind = AlertKind.FLIP_FAILED if named is None else AlertKind.FLIP_REFUSED
+        now_s = self.plan.facts.now_s
+        is_passing = failure.kind is FailureKind.RETRYABLE
+        if is_passing:
+            retry_at_s = now_s + _THROTTLED_S
+
+        def step(state: VolumeState) -> tuple[VolumeState, Event]:
+            after, event = reject(
+                state, failure.code, str(failure), now_s, retry_at_s=retry_at_s, guard=named
+            )
+            told = after.refusal_told == named if named else not is_worth_telling(after.failures)
+            told = told or (is_passing and after.failures < _TELL_THROTTLED_FROM)
+            after = replace(after, refusal_told=named)
+            return after, replace(event, alert=None if told else kind)
+
+        after = self._record(step)
+        retry_at_s = after.retry_at_s if after else retry_at_s
+        if named is None:
+            return Outcome(
+                done=Done.FAILED, because=str(failure), error_code=failure.code, retry_at_s=retry_at_s
+            )
+        refusal = Refusal(guard=Guard(named), reason=f"AWS says {failure.message}", ends_at_s=retry_at_s)
+        return Outcome(
+            done=Done.REFUSED,
+            because=str(refusal),
+            error_code=failure.code,
+            refusal=refusal,
+            retry_at_s=retry_at_s,
+        )
+
+    def _record(self, step: Callable[[VolumeState], tuple[VolumeState, Event]]) -> VolumeState | None:
+        """Write the outcome, unless another process has settled the intent already."""
+        volume_id, ledger = self.plan.order.volume_id, self.shell.ledger
+        for _ in range(_TRIES):
+            state = ledger.states_of({volume_id}).get(volume_id)
+            if state is None or state.flip is None or state.flip.intent_id != self.intent_id:
+                return state
+            if state.flip.phase is not self.plan.facts.state.flip.phase:  # type: ignore[union-attr]
+                return state
+            after, event = step(state)
+            after = replace(after, revision=_next_revision(state, self.plan.facts.now_s))
+            if _write(self.shell, self.plan, state, after, [event]):
+                return after
+        return None

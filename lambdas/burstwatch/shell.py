@@ -1,0 +1,48 @@
+"""What a pass stands on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import time
+
+from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.channel import Channel
+from burstwatch.adapters.cloudwatch import CloudWatchReader
+from burstwatch.adapters.ec2 import Ec2Reader
+from burstwatch.adapters.ec2_modify import Ec2Modifier
+from burstwatch.core.ledger import Ledger
+from burstwatch.core.place import Place
+from burstwatch.core.policy import Policy
+from burstwatch.gather import Gathering
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """What a pass stands on; without a ``modifier`` it decides and tells, and modifies nothing.
+
+    ``report_progress`` hears how many volumes are done, and of how many. ``clock`` is for whoever starts a
+    pass without being told the time.
+    """
+
+    ec2: Ec2Reader
+    cloudwatch: CloudWatchReader
+    ledger: Ledger
+    calls: CallCounter
+    policy: Policy
+    place: Place
+    channels: Sequence[Channel] = ()
+    modifier: Ec2Modifier | None = None
+    report_progress: Callable[[int, int], None] = lambda _done, _total: None
+    clock: Callable[[], float] = time
+
+    @property
+    def channel_names(self) -> list[str]:
+        return [channel.name for channel in self.channels]
+
+    def gathering(self, now_s: float) -> Gathering:
+        """What one pass reads from AWS."""
+        return Gathering(
+            ec2=self.ec2,
+            cloudwatch=self.cloudwatch,
+            now_s=now_s,
+            gap_after_s=self.policy.telemetry.gap_after.total_seconds(),
+        )
