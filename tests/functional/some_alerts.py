@@ -4,6 +4,7 @@ from copy import deepcopy
 
 from burstwatch.core.alerts import Alert, make_digest
 from burstwatch.core.place import Place
+from some_events import event_alerts, refused_by_aws
 
 PLACE = Place(region="us-east-1", account="123456789012")
 NOW_S = 1_795_197_635
@@ -93,3 +94,18 @@ def a_policy_rejection(*faults: str) -> Alert:
     document = deepcopy(_CRITICAL) | empty | rejected | {"console_url": None}
     document["evidence"] = {"faults": list(faults), "in_force": "the policy of 2026-11-19"}
     return Alert.from_document(document)
+
+
+def alerts_about_events(text: str | None = None) -> list[Alert]:
+    """One of each kind about a flip or a window; ``text`` stands wherever text comes from outside."""
+    if text is None:
+        return [*event_alerts().values(), refused_by_aws()]
+    outside = dict.fromkeys(("name", "by", "because", "reason", "said"), text)
+    window = text.encode(errors="replace").decode()
+    return [*event_alerts(**outside, window=window).values(), refused_by_aws(text, text)]
+
+
+def a_digest_of_events(text: str | None = None) -> Alert:
+    """A digest of one of each kind."""
+    alerts = alerts_about_events(text)
+    return make_digest(alerts, place=PLACE, runbooks_url="https://wiki.example.com/runbooks", now_s=NOW_S)

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from some_alerts import a_digest, a_policy_rejection, an_alert
+from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alerts_about_events, an_alert
 
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.slack import SlackChannel, render
@@ -162,6 +162,44 @@ def test_a_level_is_told_by_colour_and_by_word(level, emoji):
     assert ("mrkdwn", f"*Level*\n`{level}`") in texts(payload)
 
 
+@pytest.mark.parametrize(
+    ("kind", "emoji"),
+    [
+        ("VolumeFlipped", "🟢"),
+        ("VolumeFlippedBack", "🟢"),
+        ("WindowStarting", "🟢"),
+        ("FlipRefused", "🟠"),
+        ("FlipFailed", "🟠"),
+        ("FlipStuck", "🟠"),
+        ("VolumeChangedByOthers", "🟠"),
+        ("CriticalVolumeOnBurstStorage", "🟠"),
+        ("WindowMissed", "🟠"),
+        # the volume is ok, the money is not
+        ("LeftOnTarget", "🟡"),
+    ],
+)
+def test_what_waits_for_people_has_the_colour_of_its_volume_and_what_went_well_is_green(kind, emoji):
+    told = [alert for alert in alerts_about_events() if alert.kind == kind]
+    assert told
+    assert all(render(alert)["text"].startswith(emoji) for alert in told)
+
+
+@pytest.mark.parametrize("alert", alerts_about_events(), ids=lambda alert: alert.kind)
+def test_an_event_is_told_whole(alert):
+    payload = render(alert)
+    said = words(payload).replace("\u2236", ":")
+    for needed in (*alert.evidence["details"], f"```{alert.action}```" if alert.action else "", "|Runbook>"):
+        assert needed in said
+    assert_inert(payload)
+    assert_within_slacks_limits(payload)
+
+
+def test_an_instant_stays_copyable():
+    said = words(render(an_alert(volume={"name": "at 12:30:00 of 2026-11-20T18:00:35Z :100: :x:"})))
+    assert "at 12:30:00 of 2026-11-20T18:00:35Z" in said
+    assert not {":100:", ":x:"} & set(said.split())
+
+
 def test_a_digest_names_the_most_urgent_and_counts_the_rest():
     payload = render(a_digest(25))
     said = words(payload)
@@ -287,6 +325,19 @@ def test_text_from_outside_does_nothing_and_fits(name, instance, action, runbook
     assert json.loads(json.dumps(payload).encode()) == payload
     assert_inert(payload)
     assert_within_slacks_limits(payload)
+
+
+@settings(max_examples=60, deadline=None)
+@given(OUTSIDE)
+@example("<!channel> @here :x: `")
+@example('"' * 300)
+@example("&" * 300)
+def test_text_from_outside_does_nothing_in_an_alert_about_a_flip_or_a_window(text):
+    for alert in (*alerts_about_events(text), a_digest_of_events(text)):
+        payload = render(alert)
+        assert json.loads(json.dumps(payload).encode()) == payload
+        assert_inert(payload)
+        assert_within_slacks_limits(payload)
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,7 +7,7 @@ from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from some_alerts import a_digest, a_policy_rejection, an_alert
+from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alerts_about_events, an_alert
 
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.sns import SnsChannel
@@ -76,6 +76,24 @@ def test_the_words_hold_all_that_a_person_needs_to_act(publish):
         assert needed in text
 
 
+@pytest.mark.parametrize("alert", alerts_about_events(), ids=lambda alert: alert.kind)
+def test_an_event_is_told_whole_to_people_and_to_programs(publish, alert):
+    request = publish(alert)
+    body = forms(request)
+    assert Alert.from_document(json.loads(body["lambda"])) == alert
+    for needed in (*alert.evidence["details"], alert.action or "", alert.runbook, alert.alert_id):
+        assert needed in body["email"]
+    assert request["MessageAttributes"]["kind"]["StringValue"] == alert.kind
+    assert request["MessageAttributes"]["volume_id"]["StringValue"] == (alert.volume_id or "none")
+
+
+@pytest.mark.parametrize("alert", alerts_about_events(), ids=lambda alert: alert.kind)
+def test_a_subject_is_long_enough_for_what_happened_and_the_volume(publish, alert):
+    subject = publish(alert)["Subject"]
+    assert alert.evidence["summary"] in subject
+    assert alert.volume_id is None or alert.volume_id in subject
+
+
 def test_attributes_let_subscribers_filter(publish):
     attributes = publish(an_alert())["MessageAttributes"]
     assert {name: value["StringValue"] for name, value in attributes.items()} == {
@@ -128,6 +146,18 @@ def test_any_name_and_reason_make_a_request_that_sns_takes(publish, name, becaus
     assert len(request["Subject"]) < 100
     assert json.loads(forms(request)["sqs"])["volume"]["name"] == name
     request["Message"].encode()
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.text(max_size=300))
+def test_any_text_in_an_alert_about_a_flip_or_a_window_makes_a_request_that_sns_takes(publish, text):
+    for alert in (*alerts_about_events(text), a_digest_of_events(text)):
+        request = publish(alert)
+        assert request["Subject"].isascii()
+        assert request["Subject"].isprintable()
+        assert len(request["Subject"]) < 100
+        assert size(request) <= MOST_BYTES
+        assert all(value["StringValue"] for value in request["MessageAttributes"].values())
 
 
 def test_a_huge_alert_loses_evidence_and_stays_whole(publish):

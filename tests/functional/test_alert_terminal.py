@@ -1,7 +1,7 @@
 import io
 
 import pytest
-from some_alerts import a_digest, a_policy_rejection, an_alert
+from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alerts_about_events, an_alert
 
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.terminal import TerminalChannel
@@ -29,16 +29,43 @@ def test_the_first_line_begins_with_the_word_for_the_level():
 
 
 @pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        ("VolumeFlipped", "flipped: "),
+        ("VolumeFlippedBack", "flipped back: "),
+        ("FlipRefused", "flip refused: "),
+        ("FlipFailed", "flip failed: "),
+        ("FlipStuck", "flip stuck: "),
+        ("LeftOnTarget", "left on target: "),
+        ("VolumeChangedByOthers", "changed by others: "),
+        ("CriticalVolumeOnBurstStorage", "at risk: "),
+        ("WindowMissed", "window missed: "),
+        ("WindowStarting", "window: "),
+    ],
+)
+def test_an_event_begins_with_the_words_for_it_and_ends_with_the_next_step(kind, first):
+    for alert in alerts_about_events():
+        if alert.kind == kind:
+            text = sent(alert)
+            assert text.startswith(first)
+            assert ("What to do:" in text) is (alert.action is not None)
+            assert " ".join(alert.evidence["details"]) in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
     "alert",
     [
         an_alert(),
+        *alerts_about_events(),
+        *alerts_about_events("長い \n`<!here>`\x1b[2J \u202e" * 20),
+        a_digest_of_events("長い \n`<!here>`\x1b[2J \u202e" * 20),
         an_alert(volume={"name": "n" * 256}),
         an_alert(volume={"name": "長い名前" * 60}),
         an_alert(reading={"burst_balance_pct": None, "unknown_because": "word " * 100}),
         a_digest(),
         a_policy_rejection(*("levels.warning_within: " + "x" * 400 for _ in range(40))),
     ],
-    ids=["critical", "long name", "wide name", "long reason", "digest", "many faults"],
+    ids=lambda alert: alert.kind,
 )
 def test_every_line_fits_eighty_columns(alert):
     lines = sent(alert).splitlines()
@@ -67,6 +94,18 @@ def test_a_name_cannot_reach_the_terminal_as_a_control(name):
     assert "a?" in text
 
 
+@pytest.mark.parametrize("text", ["a\x1b[2Jb", "a\x9b2Jb", "a\u202eb", "a\u200bb", "a\x00b"])
+def test_no_text_in_an_event_can_reach_the_terminal_as_a_control(text):
+    for alert in (*alerts_about_events(text), a_digest_of_events(text)):
+        shown = sent(alert, FakeTerminal(), TERMINAL | {"NO_COLOR": "1"})
+        assert all(character.isprintable() or character == "\n" for character in shown)
+
+
+def test_no_text_in_an_event_can_begin_a_line():
+    for alert in (*alerts_about_events("x\ncritical: all is well"), a_digest_of_events("x\ncritical: all")):
+        assert "\ncritical: all" not in sent(alert)
+
+
 def test_a_name_cannot_begin_a_line():
     assert "\ncritical: all is well" not in sent(an_alert(volume={"name": "x\ncritical: all is well"}))
 
@@ -85,6 +124,14 @@ def test_colour_is_only_for_a_terminal_that_wants_it(stream, environ, is_coloure
     text = sent(an_alert(), stream(), environ)
     assert text.startswith("\x1b[1;31mcritical\x1b[0m: " if is_coloured else "critical: ")
     assert text.count("\x1b") == (2 if is_coloured else 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "colour"), [("VolumeFlipped", "32"), ("LeftOnTarget", "33"), ("FlipFailed", "1;31")]
+)
+def test_an_event_has_the_colour_of_how_pressing_it_is(kind, colour):
+    alert = next(alert for alert in alerts_about_events() if alert.kind == kind)
+    assert sent(alert, FakeTerminal(), TERMINAL).startswith(f"\x1b[{colour}m")
 
 
 def test_a_character_that_the_stream_cannot_encode_does_not_lose_the_alert():

@@ -9,9 +9,8 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.words import printable
 
 _LONGEST_NAME: Final = 40
-_LONGEST_TEXT: Final = 300
+_LONGEST_TEXT: Final = 600
 _MOST_LINES: Final = 25
-_COMMANDS: Final = ("aws ", "burstctl ")
 
 
 class ChannelError(BurstwatchError):
@@ -72,8 +71,3 @@ def body_lines(alert: Alert) -> list[str]:
     said = sentences(alert)
     more = len(said) - _MOST_LINES
     return said if more <= 0 else [*said[:_MOST_LINES], f"… and {more} more"]
-
-
-def is_command(action: str) -> bool:
-    """Whether the action can be pasted into a shell; otherwise it is a sentence."""
-    return action.startswith(_COMMANDS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from burstwatch.adapters.channel import Channel, ChannelError
-from burstwatch.core.alerts import Alert, AlertKind, make_digest
+from burstwatch.core.alerts import Alert, AlertKind, make_digest, urgency
 from burstwatch.core.ledger import Delivery, Ledger
 from burstwatch.core.levels import Level
 from burstwatch.core.place import Place
@@ -112,7 +112,7 @@ def _urgency(together: Sequence[Delivery]) -> tuple[bool, int, float]:
         return False, -len(Level), 0.0
     is_stuck = any(delivery.attempts >= _STUCK_FROM for delivery in together)
     spans_s = [delivery.alert.forecast.get("time_to_empty_s") for delivery in together]
-    worst = max(delivery.alert.level.rank for delivery in together)
+    worst = max(urgency(delivery.alert).rank for delivery in together)
     return is_stuck, -worst, min((span for span in spans_s if span is not None), default=float("inf"))
 
 

@@ -16,7 +16,7 @@ from urllib.error import URLError
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 from burstwatch.adapters.channel import ChannelError, body_lines, readable
-from burstwatch.core.alerts import Alert, title
+from burstwatch.core.alerts import Alert, title, urgency
 from burstwatch.core.levels import Level
 from burstwatch.core.words import format_instant, printable
 
@@ -41,8 +41,8 @@ _EMOJI: Final = {
     Level.EXHAUSTED: "🔴",
 }
 _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'", "@": "\uff20"}
-_LIVE_COLON: Final = re.compile(r":(?=//|[\w+'-]+:)")
-"""The colon that makes an address or an emoji of what follows."""
+_LIVE_COLON: Final = re.compile(r":(?=//|(?!\d\d:\d\d)[\w+'-]+:)")
+"""The colon that makes an address or an emoji of what follows; in the time of day 12:30:00 there is none."""
 _LOOKS_LIKE_A_COLON: Final = "\u2236"
 _LINK: Final = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9._~/%:@?#=&,+-]{0,400}")
 _WEBHOOK: Final = re.compile(
@@ -208,7 +208,7 @@ def _fault(answer: _Answer) -> ChannelError | None:
 def render(alert: Alert) -> dict[str, Any]:
     """The message for an incoming webhook: Block Kit, and a line of text for notifications."""
     shown = readable(alert)
-    header = _inert(f"{_EMOJI[alert.level]} {title(shown)}", _LONGEST_HEADER)
+    header = _inert(f"{_EMOJI[urgency(alert)]} {title(shown)}", _LONGEST_HEADER)
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": _plain(header)},
         {"type": "section", "text": _plain(_body(shown))},

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, TextIO
 
-from burstwatch.adapters.channel import ChannelError, body_lines, is_command, readable
-from burstwatch.core.alerts import Alert, title
+from burstwatch.adapters.channel import ChannelError, body_lines, readable
+from burstwatch.core.alerts import Alert, is_command, title, urgency
 from burstwatch.core.levels import Level
 from burstwatch.core.words import fill, format_instant
 
@@ -36,7 +36,7 @@ class TerminalChannel:
     def send(self, alert: Alert) -> None:
         lines = render(alert)
         if self._in_colour:
-            lines[0] = _coloured(lines[0], alert.level)
+            lines[0] = _coloured(lines[0], urgency(alert))
         try:
             self._stream.write(_encodable("\n".join(lines) + "\n", self._stream))
             self._stream.flush()
