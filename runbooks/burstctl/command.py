@@ -3,12 +3,20 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from functools import update_wrapper
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from burstwatch.core.spans import format_span, parse_span
+from burstwatch.core.words import printable
+
+LONGEST_ORDER: Final = timedelta(days=30)
+"""A hold, or a flip that is to come back, for longer than this is meant for good."""
+
+_LONGEST_REASON: Final = 200
 _VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -94,3 +102,41 @@ class VolumeId(click.ParamType[str]):
             shape = "vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
             self.fail(f"{text!r} is no volume id: {shape}.", param, ctx)
         return text
+
+
+class Span(click.ParamType[timedelta]):
+    """A length of time such as ``6h``, within limits."""
+
+    name = "span"
+
+    def __init__(self, least: timedelta, most: timedelta) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        try:
+            span = parse_span(str(value))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        if not self._least <= span <= self._most:
+            self.fail(
+                f"{value} must be from {format_span(self._least)} to {format_span(self._most)}.", param, ctx
+            )
+        return span
+
+
+ORDER_SPAN: Final = Span(timedelta(minutes=1), LONGEST_ORDER)
+
+
+class Reason(click.ParamType[str]):
+    """Why, in a person's words: they stand in the ledger and in alerts."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        reason = printable(str(value), _LONGEST_REASON + 1)
+        if not reason:
+            self.fail("it is empty: say why, others will read it.", param, ctx)
+        if len(reason) > _LONGEST_REASON:
+            self.fail(f"it is longer than {_LONGEST_REASON} characters.", param, ctx)
+        return reason

@@ -1,7 +1,10 @@
 """Exit codes: of 2, 1, 4, 3, 0 the first that applies."""
 
+from collections.abc import Iterable
 from enum import IntEnum
+from typing import Final
 
+from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.report import Report
 
 
@@ -16,10 +19,23 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+_CLEAR: Final = frozenset({Done.FLIPPED, Done.FLIPPED_BACK, Done.REFUSED})
+
+
 def exit_of(report: Report, *, exit_zero: bool) -> Exit:
-    """The exit code of one pass; ``exit_zero`` excuses attention, never a failure."""
+    """The exit code of one pass; ``exit_zero`` excuses refusals and attention, never a failure."""
     if report.has_failed or report.missing:
         return Exit.FAILED
-    if report.needs_attention and not exit_zero:
-        return Exit.ATTENTION
-    return Exit.FINE
+    if exit_zero:
+        return Exit.FINE
+    if report.was_refused:
+        return Exit.REFUSED
+    return Exit.ATTENTION if report.needs_attention else Exit.FINE
+
+
+def exit_of_outcomes(outcomes: Iterable[Outcome], *, has_failed: bool, exit_zero: bool) -> Exit:
+    """The exit code of an operator's modifications; what is not known to be done counts as failed."""
+    done = {outcome.done for outcome in outcomes}
+    if has_failed or not done <= _CLEAR:
+        return Exit.FAILED
+    return Exit.REFUSED if Done.REFUSED in done and not exit_zero else Exit.FINE

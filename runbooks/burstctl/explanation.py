@@ -4,16 +4,25 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from burstctl.table import UNKNOWN_WORDS, shown_name
+from burstctl.flip_words import flip_document, flip_in_words, quota_document, quota_in_words
+from burstctl.plan_document import hold_document, plan_document
+from burstctl.plan_words import refusal_words
+from burstctl.planned import Planned
+from burstctl.table import UNKNOWN_WORDS
+from burstctl.telling import hold_words
+from burstctl.windows_now import PHASES, occurrence_document, occurrence_words
 from burstwatch.core.assess import Assessment
 from burstwatch.core.decide import Decision
+from burstwatch.core.flips import Flip, Hold, Spent, spent_within
 from burstwatch.core.forecast import BELIEVED_FOR, Drain, Forecast
 from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.levels import Level, explain_level
+from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.report import describe
-from burstwatch.core.tags import MODE
+from burstwatch.core.tag_keys import MODE
 from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, worst_drain_per_s
+from burstwatch.core.windows import WindowState
 from burstwatch.core.words import format_clock, format_duration, format_instant, printable
 
 SCHEMA: Final = "burstwatch.explanation/v1"
@@ -28,17 +37,32 @@ _MODES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A decision made from one look, and what the ledger remembered before it."""
+    """A decision made from one look, and what the ledger remembered before it.
+
+    ``planned`` is what a modification by the watchdog would come to now: the flip, or the return of a flipped
+    volume; None where neither makes sense. ``windows`` are None where the volume belongs to none.
+    """
 
     decision: Decision
     policy: Policy
     now_s: float
     state: VolumeState | None
     entries: Sequence[LedgerEntry]
+    holds: Sequence[Hold] = ()
+    planned: Planned | None = None
+    windows: WindowState | None = None
+    window_names: Sequence[str] = ()
 
     @property
     def assessment(self) -> Assessment:
         return self.decision.assessment
+
+    @property
+    def spent(self) -> tuple[Spent, ...]:
+        """The modifications of the last 24 hours, as far as they are known."""
+        if self.planned is not None:
+            return self.planned.spent
+        return spent_within(self.state.spent, self.now_s) if self.state else ()
 
     @property
     def is_in_focus(self) -> bool:
@@ -61,21 +85,15 @@ def explain_in_words(told: Explanation) -> list[tuple[str, list[str]]]:
             ("Next", _next_levels(told.decision.level, told.policy)),
         ]
     topics += [("Mode", _mode(told)), ("Look", _look(told)), ("Decision", _decision(told.decision))]
+    if told.decision.flip is not None:
+        topics.append(("Flip", flip_in_words(told.decision.flip, told.now_s)))
+    topics += [
+        ("Guards", _guards(told.planned, told.decision.flip)),
+        ("Hold", [hold_words(hold) for hold in told.holds]),
+    ]
+    topics += [("Windows", _windows(told)), ("Quota", quota_in_words(told.spent, told.now_s))]
     topics += [("Ledger", _remembered(told))]
     return [(topic, [printable(line, _LONGEST) for line in lines]) for topic, lines in topics if lines]
-
-
-def headline(decision: Decision) -> str:
-    """Which volume this is about."""
-    volume = decision.assessment.volume
-    name = shown_name(decision)
-    parts = [volume.volume_type, f"{volume.size_gib:,} GiB"]
-    if volume.instance_id:
-        parts.append(f"on {volume.instance_id}" + (f" as {volume.device}" if volume.device else ""))
-    if volume.managed_by:
-        parts.append(f"managed by {volume.managed_by}")
-    said = ", ".join([f"{volume.volume_id} ({name})" if name else volume.volume_id, *parts])
-    return printable(said, _LONGEST)
 
 
 def to_document(told: Explanation) -> dict[str, Any]:
@@ -85,7 +103,7 @@ def to_document(told: Explanation) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "generated_at": format_instant(told.now_s),
-        "volume": describe(told.decision, told.now_s, is_proposed=False),
+        "volume": describe(told.decision, told.now_s, Outcome(done=Done.NONE)),
         "previous_level": str(told.decision.previous_level),
         "because": explain_level(assessment, told.decision.level, told.policy),
         "worst_drain_per_s": worst_drain_per_s(assessment.baseline_iops),
@@ -105,6 +123,11 @@ def to_document(told: Explanation) -> dict[str, Any]:
         "consumed_write_iops": _rounded(assessment.consumed_write_iops),
         "next": _next_levels(told.decision.level, told.policy) if forecast else [],
         "look": {"interval_s": told.decision.look_interval_s, "because": " ".join(_look(told))},
+        "flip": flip_document(told.decision.flip) if told.decision.flip else None,
+        "plan": plan_document(told.planned) if told.planned else None,
+        "holds": [hold_document(hold) for hold in told.holds],
+        "windows": _windows_document(told),
+        "quota": quota_document(told.spent),
         "remembered": {
             "state": asdict(told.state) if told.state else None,
             "entries": [asdict(entry) for entry in told.entries],
@@ -268,6 +291,36 @@ def _decision(decision: Decision) -> list[str]:
     return [f"{decision.action}: {decision.reason}"]
 
 
+def _guards(planned: Planned | None, flip: Flip | None) -> list[str]:
+    """What refuses a modification by the watchdog now, whether or not it wants one."""
+    if planned is None or (flip is not None and (flip.is_under_way or flip.stays)):
+        return []
+    plan = planned.plan
+    what = "a flip" if planned.is_out else "its return"
+    to = f" to {plan.target}" if plan.target else ""
+    if not plan.refusals:
+        return [f"none refuses {what}{to} by the watchdog now"]
+    return [f"{what}{to} by the watchdog is refused now:", *map(refusal_words, plan.refusals)]
+
+
+def _windows(told: Explanation) -> list[str]:
+    if told.windows is None:
+        return []
+    coming = [occurrence_words(each) for each in (*told.windows.running, *told.windows.upcoming)]
+    return [f"{', '.join(told.window_names)}: {PHASES[told.windows.phase]}", *coming]
+
+
+def _windows_document(told: Explanation) -> dict[str, Any] | None:
+    if told.windows is None:
+        return None
+    return {
+        "names": list(told.window_names),
+        "phase": str(told.windows.phase),
+        "running": [occurrence_document(each) for each in told.windows.running],
+        "next": [occurrence_document(each) for each in told.windows.upcoming],
+    }
+
+
 def _remembered(told: Explanation) -> list[str]:
     state = told.state
     if state is None:
@@ -291,7 +344,7 @@ def _entry_line(entry: LedgerEntry) -> str:
         case EntryKind.DELIVERED:
             what = f"delivered to {body.get('channel')}"
         case _:
-            what = str(entry.kind)
+            what = str(body.get("summary", entry.kind))
     return f"{format_instant(entry.at_s)} {what}"
 
 

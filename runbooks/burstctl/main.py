@@ -18,7 +18,9 @@ HELP: Final = {"help_option_names": ["-h", "--help"]}
 EXAMPLES: Final = (
     ("burstctl assess", "which volumes run dry, and when"),
     ("burstctl explain vol-0123456789abcdef0", "why it says so"),
-    ("burstctl watch --every 1m", "the watchdog, from any shell with AWS credentials"),
+    ("burstctl watch --act", "the watchdog, from any shell with AWS credentials"),
+    ("burstctl flip vol-0123456789abcdef0", "off burst credits by hand; shows the plan and asks"),
+    ('burstctl hold --all --for 6h --reason "INC-42"', "the kill switch: nothing is modified"),
 )
 PAGE: Final = "runbooks/README.md"
 
@@ -31,7 +33,15 @@ class _Entry(NamedTuple):
 COMMANDS: Final = {
     "assess": _Entry("which volumes run dry, and when; changes nothing", "burstctl.commands.assess"),
     "explain": _Entry("why it says so: every number behind a decision", "burstctl.commands.explain"),
-    "watch": _Entry("the watchdog: look, decide, alert", "burstctl.commands.watch"),
+    "watch": _Entry(
+        "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.commands.watch"
+    ),
+    "flip": _Entry("move volumes off burst credits: plan, ask, modify", "burstctl.commands.flip"),
+    "flip-back": _Entry("return flipped volumes to what they were", "burstctl.commands.flip"),
+    "history": _Entry("the story of a volume: what, who, why, what it cost", "burstctl.commands.history"),
+    "hold": _Entry("modify nothing for a while: one volume, or everything", "burstctl.commands.hold"),
+    "release": _Entry("end a hold, or trust a volume again", "burstctl.commands.release"),
+    "window": _Entry("the critical periods: list, start and stop them", "burstctl.commands.window"),
     "policy": _Entry("check a policy, or show the one in force", "burstctl.commands.policy"),
 }
 """A command is a click command of this name in that module, imported only when it is called."""
@@ -46,7 +56,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(import_module(COMMANDS[cmd_name].module), cmd_name)
+        found = getattr(import_module(COMMANDS[cmd_name].module), cmd_name.replace("-", "_"))
         return found if isinstance(found, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

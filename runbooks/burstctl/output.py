@@ -49,10 +49,13 @@ def show(text: str) -> None:
         raise OutputError(f"the output could not be written ({reason}); the ledger is complete") from error
 
 
-def say(text: str) -> None:
-    """Write words for people; nothing depends on them, so a closed stderr is no failure."""
+def say(text: str, *, as_it_is: bool = False) -> None:
+    """Write words for people; nothing depends on them, so a closed stderr is no failure.
+
+    On a terminal they are broken to its width, unless they are laid out already.
+    """
     try:
-        sys.stderr.write((_to_width(text) if sys.stderr.isatty() else text) + "\n")
+        sys.stderr.write((_to_width(text) if sys.stderr.isatty() and not as_it_is else text) + "\n")
         sys.stderr.flush()
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as we do

@@ -25,10 +25,11 @@ class ProgressBar:
         self._task: TaskID | None = None
         self._done = 0
         self._total: int | None = None
+        self._doing = ""
 
-    def begin(self) -> None:
-        """A pass begins; the bar comes if it is not over soon."""
-        self._done, self._total = 0, None
+    def begin(self, doing: str = "looking") -> None:
+        """A pass begins; the bar comes if it is not over soon, and says what is being done."""
+        self._done, self._total, self._doing = 0, None, doing
         if sys.stderr.isatty():
             self._timer = Timer(self._patience_s, self._appear)
             self._timer.daemon = True
@@ -64,7 +65,7 @@ class ProgressBar:
             self._bar.start()
 
     def _words(self) -> str:
-        return "looking" if self._total is None else f"{self._done:,} of {self._total:,} volumes"
+        return self._doing if self._total is None else f"{self._done:,} of {self._total:,} volumes"
 
 
 class AfterTheBar:

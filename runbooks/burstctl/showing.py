@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 
+from burstctl.marks import is_moving
 from burstctl.output import show, to_json
 from burstctl.table import render_plain, wide_table
 from burstwatch.core.levels import Level
@@ -18,11 +19,15 @@ def show_report(report: Report, *, as_json: bool, everything: bool = False) -> N
 
 
 def show_pass(report: Report, *, as_json: bool) -> None:
-    """One pass of many: a line of JSON, or only the volumes that are not calm."""
+    """One pass of many: a line of JSON, or only the volumes that are not calm or not where they were."""
     if as_json:
         show(to_json(report.to_document(), on_one_line=True))
         return
-    uneasy = [d for d in report.decisions if d.level.rank >= Level.WATCH.rank or d.assessment.is_fault]
+    uneasy = [
+        d
+        for d in report.decisions
+        if d.level.rank >= Level.WATCH.rank or d.assessment.is_fault or is_moving(d, report)
+    ]
     if uneasy:
         show(_as_table(replace(report, decisions=uneasy), everything=False))
 

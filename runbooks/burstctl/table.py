@@ -3,14 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
+from operator import not_
 from typing import Final, NamedTuple
 
+from burstctl.marks import is_moving, mark_of
+from burstctl.volume_words import name_of
 from burstwatch.core import words
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.decide import Decision
 from burstwatch.core.levels import Level
 from burstwatch.core.report import Report, sort_by_urgency
-from burstwatch.core.words import format_clock, printable
+from burstwatch.core.words import format_clock
 
 MOST_ROWS: Final = 20
 """More volumes than this are shown as far as they matter; the rest is counted."""
@@ -18,12 +22,12 @@ MOST_ROWS: Final = 20
 WIDE: Final = 116
 """From this width on there is a line to a volume, below it there are two."""
 
-_LONGEST_NAME: Final = 40
 _LEAST_NAME: Final = 8
 _VOLUME_COLUMNS: Final = 21
 _DRY_COLUMNS: Final = 31
 _BAR_CELLS: Final = 5
 _NAME_AT: Final = 2
+_MARK_AT: Final = 5
 GAP: Final = "  "
 _DAY_S: Final = 24 * 3600
 
@@ -36,6 +40,7 @@ STYLES: Final = {
     Level.UNKNOWN: "dim",
 }
 FAULT_STYLE: Final = "magenta"
+MARK_STYLE: Final = "blue"
 
 UNKNOWN_WORDS: Final = {
     UnknownReason.DETACHED: "detached",
@@ -96,18 +101,33 @@ def wide_table(report: Report, *, width: int | None, everything: bool, bar: str 
         bar: the characters of the balance bar from empty to full; None for no bar.
     """
     shown, notes = _chosen(report, everything=everything)
+    marks = [mark_of(decision, report) for decision in shown]
     table = Table(
         titles=("LEVEL", "VOLUME", "NAME", "BALANCE", "DRY (UTC)", "DRAIN/S", "BASELINE", "GIB", "INSTANCE"),
         lines=[_wide_line(decision, report.now_s, bar) for decision in shown],
         right_aligned=frozenset({"BALANCE", "DRAIN/S", "BASELINE", "GIB"}),
         notes=notes,
     )
+    if any(marks):
+        table = _with_marks(table, marks)
     if width is None:
         return table
     if table.width() > width:
         table = replace(table, titles=table.titles[:-1], lines=[line[:-1] for line in table.lines])
     longest = max(_LEAST_NAME, table.widths()[_NAME_AT] - max(0, table.width() - width))
     return replace(table, lines=[_with_name_cut(line, longest) for line in table.lines])
+
+
+def _with_marks(table: Table, marks: Iterable[str]) -> Table:
+    """The table with a column on flips and holds; there is none where nothing is flipped or held."""
+    return replace(
+        table,
+        titles=[*table.titles[:_MARK_AT], "FLIP", *table.titles[_MARK_AT:]],
+        lines=[
+            [*line[:_MARK_AT], Cell(mark, MARK_STYLE), *line[_MARK_AT:]]
+            for line, mark in zip(table.lines, marks, strict=True)
+        ],
+    )
 
 
 def _with_name_cut(line: Sequence[Cell], longest: int) -> list[Cell]:
@@ -117,7 +137,7 @@ def _with_name_cut(line: Sequence[Cell], longest: int) -> list[Cell]:
 def narrow_table(report: Report, *, everything: bool, bar: str | None) -> Table:
     """Two lines to a volume, one where all is calm; fits 80 columns."""
     shown, notes = _chosen(report, everything=everything)
-    lines = [line for decision in shown for line in _narrow_lines(decision, report.now_s, bar)]
+    lines = [line for decision in shown for line in _narrow_lines(decision, report, bar)]
     titles = ["LEVEL", "VOLUME", "BALANCE", "DRY (UTC)"]
     return Table(titles=titles, lines=lines, right_aligned=frozenset({"BALANCE"}), notes=notes)
 
@@ -144,7 +164,7 @@ def cut(text: str, width: int) -> str:
 
 def shown_name(decision: Decision) -> str:
     """The volume's name, fit to show; empty where it has none."""
-    return printable(decision.assessment.volume.name or "", _LONGEST_NAME)
+    return name_of(decision.assessment.volume)
 
 
 def dry_words(decision: Decision, now_s: float) -> str:
@@ -183,10 +203,13 @@ def _chosen(report: Report, *, everything: bool) -> tuple[list[Decision], list[s
     ordered = sort_by_urgency(report.decisions)
     if everything or len(ordered) <= MOST_ROWS:
         return ordered, []
-    urgent = sum(_is_urgent(decision) for decision in ordered)
-    watched = sum(decision.level is Level.WATCH for decision in ordered)
-    count = max(urgent, min(urgent + watched, MOST_ROWS))
-    return ordered[:count], _notes(ordered[count:])
+    matters = [_is_urgent(decision) or is_moving(decision, report) for decision in ordered]
+    shown = list(compress(ordered, matters))
+    rest = list(compress(ordered, map(not_, matters)))
+    watched = [decision for decision in rest if decision.level is Level.WATCH]
+    others = [decision for decision in rest if decision.level is not Level.WATCH]
+    room = max(0, MOST_ROWS - len(shown))
+    return [*shown, *watched[:room]], _notes([*watched[room:], *others])
 
 
 def _is_urgent(decision: Decision) -> bool:
@@ -234,10 +257,11 @@ def _wide_line(decision: Decision, now_s: float, bar: str | None) -> list[Cell]:
     ]
 
 
-def _narrow_lines(decision: Decision, now_s: float, bar: str | None) -> list[list[Cell]]:
+def _narrow_lines(decision: Decision, report: Report, bar: str | None) -> list[list[Cell]]:
     assessment = decision.assessment
-    style, name, dry = _style(decision), shown_name(decision), dry_words(decision, now_s)
-    is_calm = not (_is_urgent(decision) or decision.level is Level.WATCH)
+    style, name, dry = _style(decision), shown_name(decision), dry_words(decision, report.now_s)
+    mark = mark_of(decision, report)
+    is_calm = not (mark or _is_urgent(decision) or decision.level is Level.WATCH)
     if is_calm and name:
         dry = f"{dry} ({cut(name, _DRY_COLUMNS - len(dry) - 3)})"
     first = [
@@ -252,7 +276,7 @@ def _narrow_lines(decision: Decision, now_s: float, bar: str | None) -> list[lis
         Cell(""),
         Cell(cut(name or assessment.volume.instance_id or "", _VOLUME_COLUMNS)),
         Cell(f"{assessment.volume.size_gib:,} GiB", "dim"),
-        Cell(_flow(decision), "dim"),
+        Cell(cut(mark, _DRY_COLUMNS), MARK_STYLE) if mark else Cell(_flow(decision), "dim"),
     ]
     return [first, second]
 

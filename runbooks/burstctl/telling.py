@@ -2,19 +2,28 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from burstctl.output import complain, say
-from burstctl.table import shown_name
+from burstctl.volume_words import id_and_name
 from burstwatch.core.cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.decide import Decision
+from burstwatch.core.flips import Hold
 from burstwatch.core.levels import Level
+from burstwatch.core.outcome import Done
 from burstwatch.core.report import Report
 from burstwatch.core.words import format_clock, format_duration, format_instant, printable
 
 _MOST_LINES: Final = 10
 _LONGEST: Final = 600
+_DONE_WORDS: Final = {
+    Done.FLIPPED: "flipped",
+    Done.FLIPPED_BACK: "flipped back",
+    Done.REFUSED: "refused",
+    Done.FAILED: "failed",
+    Done.IN_FLIGHT: "in flight",
+}
 _BY_URGENCY: Final = (
     Level.EXHAUSTED, Level.CRITICAL, Level.WARNING, Level.WATCH, Level.OK, Level.UNKNOWN,
 )  # fmt: skip
@@ -27,8 +36,10 @@ def tell(report: Report) -> None:
     if report.decisions or not report.failures:
         say(_totals(report))
         say(_effort(report))
+    tell_holds(report.holds)
     if report.ignored:
         say(f"ignored by tag: {_some(sorted(report.ignored))}")
+    _tell_outcomes(report)
     _say_each("tag", (_about(d, fault) for d in report.decisions for fault in d.wishes.faults))
     _say_each("fault", (_about(d, _why(d)) for d in report.decisions if d.assessment.is_fault))
     tell_failures(report)
@@ -39,7 +50,38 @@ def tell_pass(report: Report, tick_s: int) -> None:
     seen = count_levels(report.decisions) or "nothing was due"
     age_s = report.newest_datapoint_age_s
     newest = "" if age_s is None else f"; newest datapoint {format_duration(age_s)} old"
-    say(f"{format_clock(tick_s)} UTC: {seen}{newest}")
+    say(f"{format_clock(tick_s)} UTC: {seen}{_count_outcomes(report)}{newest}")
+    tell_holds(report.holds)
+    _tell_outcomes(report)
+
+
+def tell_holds(holds: Iterable[Hold], volume_ids: Collection[str] | None = None) -> None:
+    """Say which holds are in force: on everything, and on these volumes (None: on any)."""
+    found = [h for h in holds if h.volume_id is None or volume_ids is None or h.volume_id in volume_ids]
+    _say_each("hold", (printable(hold_words(hold), _LONGEST) for hold in found))
+
+
+def hold_words(hold: Hold) -> str:
+    """Who holds what, until when and why."""
+    what = "everything" if hold.volume_id is None else hold.volume_id
+    return f"{what} is kept as it is until {format_instant(hold.until_s)}, by {hold.by}: {hold.reason}"
+
+
+def _count_outcomes(report: Report) -> str:
+    counts = {word: report.count(done) for done, word in _DONE_WORDS.items()}
+    said = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+    return f"; {said}" if said else ""
+
+
+def _tell_outcomes(report: Report) -> None:
+    """Say what was modified in this pass or would have been, what is on its way, what was refused and why."""
+    for done, word in _DONE_WORDS.items():
+        if done is Done.FAILED:
+            continue
+        named = ((d, report.outcome_of(d)) for d in report.decisions)
+        _say_each(word, (_about(d, o.because or d.reason) for d, o in named if o.done is done))
+    undone = [d for d in report.decisions if d.want and report.outcome_of(d).done is Done.PROPOSED]
+    _say_each("left undone without --act", (_about(d, d.reason) for d in undone))
 
 
 def tell_failures(report: Report) -> None:
@@ -60,7 +102,7 @@ def _totals(report: Report) -> str:
     count = len(report.decisions)
     volumes = f"{count:,} volume{'' if count == 1 else 's'} in {report.region}"
     levels = f": {count_levels(report.decisions)}" if count else ""
-    return f"{volumes} at {format_instant(report.now_s)}{levels}"
+    return f"{volumes} at {format_instant(report.now_s)}{levels}{_count_outcomes(report)}"
 
 
 def _effort(report: Report) -> str:
@@ -80,9 +122,7 @@ def _why(decision: Decision) -> str:
 
 
 def _about(decision: Decision, said: str) -> str:
-    name = shown_name(decision)
-    who = decision.assessment.volume.volume_id + (f" ({name})" if name else "")
-    return f"{who}: {printable(said, _LONGEST)}"
+    return f"{id_and_name(decision.assessment.volume)}: {printable(said, _LONGEST)}"
 
 
 def _say_each(word: str, lines: Iterable[str]) -> None:

@@ -18,9 +18,8 @@ def render_for_terminal(report: Report, *, everything: bool) -> str:
     """The table as this terminal can show it: its width, its colours, its characters."""
     width = get_terminal_size().columns
     bar = _BLOCKS if _can_show(_BLOCKS) else _ASCII
-    if width >= WIDE:
-        table = wide_table(report, width=width, everything=everything, bar=bar)
-    else:
+    table = wide_table(report, width=width, everything=everything, bar=bar)
+    if width < WIDE or table.width() > width:
         table = narrow_table(report, everything=everything, bar=bar)
     return _paint(table, max(width, 80))
 

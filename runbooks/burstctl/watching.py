@@ -16,7 +16,8 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry
 from burstwatch.core.words import format_clock, format_instant
 from burstwatch.settings import Clock
-from burstwatch.watchdog import Shell, run_tick
+from burstwatch.shell import Shell
+from burstwatch.watchdog import run_tick
 
 _LONGEST_NAP_S: Final = {Clock.WALL: 60.0, Clock.ENDPOINT: 0.2}
 """A machine's clock may be set; an endpoint's may run a thousand times as fast."""

@@ -7,16 +7,20 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from botocore.loaders import Loader
 
+from burstctl import asking
 from burstctl.main import main
 from burstlab.clock import LabClock
 from burstlab.endpoint import Endpoint
 from burstlab.fleet import LabFleet, LabSettings
 from burstlab.volume import LabVolume
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.core.ledger import EntryKind
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -40,6 +44,18 @@ class Ran:
     @property
     def complaints(self) -> list[str]:
         return [line for line in self.err.splitlines() if line.startswith("burstctl: ")]
+
+
+class _Somebody(StringIO):
+    """A person at the keyboard."""
+
+    def __init__(self, answer, meanwhile):
+        super().__init__("" if answer is None else f"{answer}\n")
+        self._meanwhile = meanwhile
+
+    def readline(self, *given):
+        self._meanwhile()
+        return super().readline(*given)
 
 
 class OperatorsDesk:
@@ -70,11 +86,24 @@ class OperatorsDesk:
         for name in names:
             self._monkeypatch.delenv(name)
 
-    def run(self, *arguments) -> Ran:
+    def run(self, *arguments, answer=None, meanwhile=lambda: None) -> Ran:
+        """In this process; with an ``answer`` there is somebody to ask, and things may happen meanwhile."""
         self._capsys.readouterr()
-        code = main([str(argument) for argument in arguments])
+        with self._monkeypatch.context() as somebody:
+            somebody.setattr(sys, "stdin", _Somebody(answer, meanwhile))
+            somebody.setattr(asking, "_has_terminal", lambda: answer is not None)
+            code = main([str(argument) for argument in arguments])
         said = self._capsys.readouterr()
         return Ran(code, said.out, said.err)
+
+    def open_ledger(self) -> SqliteLedger:
+        return SqliteLedger.open(self.ledger_path)
+
+    def kinds(self, subject) -> list[str]:
+        """What the ledger holds of a volume, without what people were told of its balance."""
+        told = (EntryKind.LEVEL_CHANGED, EntryKind.ALERT, EntryKind.DELIVERED)
+        with self.open_ledger() as ledger:
+            return [str(entry.kind) for entry in ledger.entries(subject) if entry.kind not in told]
 
     @contextmanager
     def start(self, *arguments, **options):
@@ -136,6 +165,16 @@ def add_critical(lab, name="ci-7", **given) -> str:
     1,782,000 / 2,700 = 660 s, less 60 s: dry at 18:10, and not before.
     """
     return add(lab, name, "steady:3000", balance_pct=60, minutes=10, **given)
+
+
+def modified(lab, volume_id) -> list[str]:
+    """The types that AWS was asked for, and took, in their order."""
+    return [each.target.volume_type for each in lab.fleet.modifications(volume_id)]
+
+
+def asked(lab) -> int:
+    """How often AWS was asked to modify something, in earnest or not."""
+    return lab.faults.calls().get("ModifyVolume", 0)
 
 
 def add_exhausted(lab, name="etcd-1", **given) -> str:

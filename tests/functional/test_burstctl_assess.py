@@ -81,8 +81,10 @@ def test_json_is_one_object_with_every_key_of_the_contract(desk, lab):
         "time_to_empty_s": 600, "soonest_empty_s": 600, "datapoint_age_s": 60, "level": "critical",
         "unknown_reason": None, "fault": False, "mode": "auto",
     }  # fmt: skip
-    assert volume["decision"]["action"] == "alert"
-    assert volume["outcome"] == {"action": "none", "error_code": None, "refusal": None, "retry_at": None}
+    assert volume["decision"]["action"] == "flip", "it says what it would do"
+    assert volume["outcome"] == {
+        "action": "none", "because": None, "error_code": None, "refusal": None, "retry_at": None,
+    }  # fmt: skip
     assert report["totals"]["by_level"] == {"critical": 1}
     assert report["api_calls"]["ec2:DescribeVolumes"] == 1
 

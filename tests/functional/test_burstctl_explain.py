@@ -216,3 +216,83 @@ def test_it_fits_eighty_columns(desk, lab):
     ran = desk.run("explain", add_warning(lab, "a-very-long-name-of-a-volume-that-somebody-liked"))
 
     assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_what_would_refuse_a_flip_now(desk, lab):
+    untagged, opted_in = add_warning(lab), add_warning(lab, tags={"burstwatch:mode": "auto"})
+
+    said = topics(desk.run("explain", untagged))["Guards"]
+    assert said.startswith("a flip to gp3 with 3,000 IOPS and 128 MiB/s by the watchdog is refused now:")
+    assert "not_opted_in: its mode is propose" in said
+    said = topics(desk.run("explain", opted_in))["Guards"]
+    assert said == "none refuses a flip to gp3 with 3,000 IOPS and 128 MiB/s by the watchdog now"
+    desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42")
+    ran = desk.run("explain", opted_in)
+    assert "held: everything is on hold by" in topics(ran)["Guards"]
+    assert topics(ran)["Hold"].startswith("everything is kept as it is until 2026-11-20T19:00:00Z")
+
+
+def test_the_caps_are_asked_as_well(desk, lab):
+    away, waiting = add_critical(lab), add_warning(lab, tags={"burstwatch:mode": "auto"})
+    (desk.directory / "policy.yaml").write_text("version: 1\nflip:\n  fleet_cap: 1\n")
+    desk.run("flip", away, "--yes")
+
+    said = topics(desk.run("explain", waiting))["Guards"]
+
+    assert said.endswith("fleet_cap: 1 volume is away or on the way, the policy's flip.fleet_cap is 1")
+
+
+def test_where_a_flip_stands_and_what_its_return_waits_for(desk, lab):
+    volume_id = add_critical(lab)
+    desk.run("flip", volume_id, "--to", "io1", "--iops", "4000", "--for", "6h", "--yes")
+
+    ran = desk.run("explain", volume_id)
+    assert topics(ran)["Flip"].startswith("on its way to io1 with 4,000 IOPS, asked for by")
+    assert "Guards" not in topics(ran), "it is under way"
+    assert topics(ran)["Quota"].startswith("1 of AWS's 4 modifications in 24 h is used (18:00 by")
+
+    lab.clock.advance(3600)
+    desk.run("watch", "--once")
+    ran = desk.run("explain", volume_id)
+    said = topics(ran)
+    assert "is on io1 with 4,000 IOPS since 2026-11-20T19:00:00Z" in said["Flip"]
+    assert "it was gp2" in said["Flip"]
+    assert "wants it io1 with 4,000 IOPS until 2026-11-21T00:00:00Z" in said["Decision"]
+    assert said["Guards"] == "none refuses its return to gp2 by the watchdog now"
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+    told = desk.run("explain", volume_id, "--json").document
+    assert told["flip"]["phase"] == "on_target"
+    assert told["plan"]["target"]["volume_type"] == "gp2"
+    assert told["quota"]["used"] == 1
+    assert told["remembered"]["state"]["flip"]["cause"] == "by_hand"
+
+
+def test_a_volume_that_stays_waits_for_no_return(desk, lab):
+    volume_id = add_critical(lab)
+    desk.run("flip", volume_id, "--yes")
+    lab.clock.advance(3600)
+    desk.run("watch", "--once")
+
+    said = topics(desk.run("explain", volume_id))
+
+    assert said["Flip"].startswith("stays gp3 with 3,750 IOPS and 128 MiB/s since 2026-11-20T19:00:00Z")
+    assert "Guards" not in said
+
+
+def test_its_windows_and_what_they_ask_for(desk, lab):
+    volume_id = add_calm(lab, tags={"burstwatch:window": "release"})
+    assert topics(desk.run("explain", volume_id))["Windows"] == "release: does not run"
+    desk.run("window", "start", "release", "--for", "2h", "--yes")
+
+    ran = desk.run("explain", volume_id)
+
+    assert topics(ran)["Windows"] == "release: runs by hand: 2026-11-20T18:00:00Z to 2026-11-20T20:00:00Z"
+    told = desk.run("explain", volume_id, "--json").document["windows"]
+    assert (told["names"], told["phase"]) == (["release"], "inside")
+
+
+def test_a_volume_that_cannot_run_dry_has_no_plan(desk, lab):
+    told = desk.run("explain", add(lab, "lake", size_gib=1200), "--json").document
+
+    assert (told["plan"], told["flip"], told["windows"]) == (None, None, None)

@@ -3,9 +3,11 @@
 import fcntl
 import os
 import pty
+import re
 import struct
 import sys
 import termios
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -13,6 +15,7 @@ from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, ad
 
 from burstctl.progress import ProgressBar
 from burstctl.table import cut, draw_bar, narrow_table, render_plain, wide_table
+from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.policy import Policy
 from burstwatch.core.report import Report
 from burstwatch.core.words import columns
@@ -230,6 +233,33 @@ def test_who_wants_no_colour_gets_none(desk, environment):
 class Screen(StringIO):
     def isatty(self):
         return True
+
+
+@pytest.mark.parametrize("width", [80, 120, 150])
+def test_flips_and_holds_are_marked_within_the_width(desk, width):
+    with a_lab(desk) as lab:
+        flipped, held = add_critical(lab), add_warning(lab)
+        add_calm(lab)
+        desk.run("flip", flipped, "--to", "io1", "--yes")
+        desk.run("hold", held, "--for", "1h", "--reason", "x")
+        desk.run("hold", flipped, "--for", "1h", "--reason", "x")
+
+        sent = on_a_terminal(desk, "assess", width=width)
+
+    assert "-> io1, 3,750 IOPS, held" in sent
+    plain = re.sub("\x1b\\[[0-9;]*m", "", sent)
+    assert max(len(line.rstrip("\r")) for line in plain.split("\n")) <= width
+
+
+def test_of_ten_thousand_volumes_those_that_are_moved_are_shown():
+    calm = [decided(number, balances(100, 100)) for number in range(10_000)]
+    moved = calm[4_711]
+    report = replace(a_report(*calm), outcomes={moved.volume_id: Outcome(done=Done.FLIPPED)})
+
+    lines = render_plain(wide_table(report, width=None, everything=False, bar=None)).splitlines()
+
+    assert "flipped now" in lines[1]
+    assert lines[2] == "and 9,999 calm volumes, lowest 100.0 %"
 
 
 def test_the_bar_comes_when_a_pass_takes_long_and_goes_with_it(monkeypatch):

@@ -1,21 +1,31 @@
 """``burstctl explain``: the decision about one volume, and every number behind it."""
 
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 import click
 
+from burstctl.caps import with_caps
 from burstctl.command import Command, Options, VolumeId, common_options
 from burstctl.desk import Desk, reading_desk
 from burstctl.exits import Exit
-from burstctl.explanation import MOST_ENTRIES, SCHEMA, Explanation, explain_in_words, headline, to_document
+from burstctl.explanation import MOST_ENTRIES, SCHEMA, Explanation, explain_in_words, to_document
 from burstctl.output import say, show, to_json
-from burstctl.telling import tell_failures
+from burstctl.paragraphs import lay_out
+from burstctl.planned import Planned
+from burstctl.telling import tell_failures, tell_holds
+from burstctl.volume_words import describe_in_a_line
+from burstwatch.core.decide import Decision
+from burstwatch.core.flips import Cause, Direction
+from burstwatch.core.orders import Order, Plan
+from burstwatch.core.outlook import Outlook
+from burstwatch.core.propose import demand_of
 from burstwatch.core.report import Report
-from burstwatch.core.words import fill
+from burstwatch.core.want import can_burst
+from burstwatch.core.windows import windows_of
+from burstwatch.flip import plan_orders
+from burstwatch.gather import Gathering
 from burstwatch.watchdog import assess_volumes
-
-_LABEL_COLUMNS: Final = 10
-_COLUMNS: Final = 80
 
 
 @click.command(
@@ -29,50 +39,65 @@ _COLUMNS: Final = 80
 @click.argument("volume", type=VolumeId())
 @common_options
 def explain(volume: str, options: Options) -> Exit:
-    """Show the decision about VOLUME and every number behind it; changes nothing."""
+    """Show the decision about VOLUME and every number behind it; changes nothing.
+
+    Beside its balance: its flip, the guards that would refuse one now, its windows, holds, and AWS's quota.
+    """
     with reading_desk(options) as desk:
         report = assess_volumes(desk.shell, [volume], now_s=desk.shell.clock())
         if volume in report.ignored:
             say(f"{volume} carries the tag burstwatch:ignore=true, so nothing is decided about it")
-        told = _explain(desk, report)
+        gathering = desk.shell.gathering(report.now_s)
+        told = _explain(desk, report, gathering)
+        report = replace(report, failures=[*report.failures, *gathering.failures])
         if options.json:
             show(to_json(_document(told, report)))
         elif told is not None:
-            show(_render(told))
+            show(lay_out(describe_in_a_line(told.assessment.volume), explain_in_words(told)))
+        tell_holds(report.holds, {volume})
         tell_failures(report)
         return Exit.FAILED if report.has_failed or report.missing else Exit.FINE
 
 
-def _explain(desk: Desk, report: Report) -> Explanation | None:
+def _explain(desk: Desk, report: Report, gathering: Gathering) -> Explanation | None:
     """The explanation of the one decision; None where the volume is ignored, or was not found."""
     if not report.decisions:
         return None
     (decision,) = report.decisions
-    volume_id = decision.assessment.volume.volume_id
+    volume, shell = decision.assessment.volume, desk.shell
+    outlook = Outlook.at(report.now_s, shell.policy, shell.ledger.window_marks().values())
     return Explanation(
         decision=decision,
-        policy=desk.shell.policy,
+        policy=shell.policy,
         now_s=report.now_s,
-        state=desk.shell.ledger.states().get(volume_id),
-        entries=desk.shell.ledger.entries(volume_id)[-MOST_ENTRIES:],
+        state=shell.ledger.states_of({volume.volume_id}).get(volume.volume_id),
+        entries=shell.ledger.entries(volume.volume_id)[-MOST_ENTRIES:],
+        holds=[hold for hold in report.holds if hold.holds(volume.volume_id, report.now_s)],
+        planned=_plan(desk, decision, gathering),
+        windows=outlook.of(volume),
+        window_names=sorted(windows_of(shell.policy.windows, volume)),
     )
+
+
+def _plan(desk: Desk, decision: Decision, gathering: Gathering) -> Planned | None:
+    """What a modification by the watchdog would come to now; None for a volume that it would not touch."""
+    volume, shell = decision.assessment.volume, desk.shell
+    if decision.flip is None and not can_burst(volume):
+        return None
+    order = Order(
+        volume_id=volume.volume_id,
+        direction=Direction.OUT if decision.flip is None else Direction.BACK,
+        cause=decision.flip.cause if decision.flip else Cause.DRAINING,
+        because=decision.reason,
+        demand=demand_of(decision.assessment),
+    )
+    draft = plan_orders(shell, [order], gathering)[volume.volume_id]
+    if not isinstance(draft, Plan):
+        return None
+    plan = with_caps([draft], shell.ledger.states(), shell.policy.flip)[volume.volume_id]
+    return Planned(plan=plan, region=shell.place.region, options=desk.options)
 
 
 def _document(told: Explanation | None, report: Report) -> dict[str, Any]:
     shared = {"ignored": report.ignored, "missing": report.missing, "failures": report.failures}
     return (to_document(told) if told else {"schema": SCHEMA, "volume": None}) | shared
-
-
-def _render(told: Explanation) -> str:
-    """A topic to a paragraph: its name on the left, its sentences beside it."""
-    lines = fill(headline(told.decision).split(), _COLUMNS)
-    for topic, sentences in explain_in_words(told):
-        beside = [line for sentence in sentences for line in _hanging(sentence)]
-        labels = [topic, *[""] * (len(beside) - 1)]
-        lines += [f"{label:{_LABEL_COLUMNS}}{line}" for label, line in zip(labels, beside, strict=True)]
-    return "\n".join(lines)
-
-
-def _hanging(sentence: str) -> list[str]:
-    first, *rest = fill(sentence.split(), _COLUMNS - _LABEL_COLUMNS - 2)
-    return [first, *(f"  {line}" for line in rest)]

@@ -14,7 +14,8 @@ from burstctl.showing import show_report
 from burstctl.stopping import StopSignal
 from burstctl.telling import tell
 from burstctl.watching import Watch
-from burstwatch.core.policy import FOCUS_TICK, format_span, parse_span
+from burstwatch.core.policy import FOCUS_TICK, Mode
+from burstwatch.core.spans import format_span, parse_span
 from burstwatch.settings import SLACK_WEBHOOK, TOPIC_ARN, SettingsError
 from burstwatch.watchdog import look_at_everything
 
@@ -40,6 +41,7 @@ class _Every(click.ParamType[timedelta]):
     cls=Command,
     examples=(
         ("burstctl watch", "looks every minute at what is due, alerts on stderr, until Ctrl-C"),
+        ("burstctl watch --act", "the same, and flips what is tagged burstwatch:mode=auto, and back"),
         ("burstctl watch --once --exit-zero", "everything now, once: for a scheduler"),
         ("burstctl watch --json >> burstwatch.jsonl", "a line of JSON for each pass"),
         ("burstctl watch --slack-webhook-file ~/.slack-webhook", "alerts to a Slack channel as well"),
@@ -47,6 +49,7 @@ class _Every(click.ParamType[timedelta]):
     page="runbooks/README.md",
 )
 @click.option("--once", is_flag=True, help="Look at everything now, once.")
+@click.option("--act", is_flag=True, help="Flip opted-in volumes before they run dry, and bring them back.")
 @click.option("--every", type=_Every(), default="1m", metavar="SPAN", help="From 1m (default) to 5m.")
 @click.option("--passes", type=click.IntRange(min=1), metavar="N", help="End after so many passes.")
 @click.option("--topic-arn", metavar="ARN", help="An SNS topic for alerts. Default: BURSTWATCH_TOPIC_ARN.")
@@ -61,23 +64,46 @@ def watch(
     options: Options,
     *,
     once: bool,
+    act: bool,
     every: timedelta,
     passes: int | None,
     topic_arn: str | None,
     slack_webhook_file: Path | None,
 ) -> Exit:
-    """Look, decide, record and alert: the watchdog itself. It modifies no volume.
+    """Look, decide, record and alert: the watchdog itself.
+
+    It modifies no volume, unless it is told to --act: then volumes with the opt-in tag are flipped before
+    they run dry and brought back when they are calm, and so are those that people flipped for a time.
 
     Without --once it runs a pass at every tick. SIGINT and SIGTERM end it after the pass under way, a second
-    one ends it at once. The exit code is that of the last pass.
+    one ends it at once.
+
+    Exits with the code of the last pass: 1 if anything failed, else 4 if a flip was refused, else 3 if a
+    volume at warning or worse was not flipped in it, or its data is missing.
     """
     if once and passes:
         raise click.UsageError("--once is a single pass: leave out --passes.")
     wiring = {TOPIC_ARN: topic_arn} if topic_arn else {}
     if slack_webhook_file:
         wiring[SLACK_WEBHOOK] = _read_webhook(slack_webhook_file)
-    with watching_desk(options, wiring) as desk:
+    with watching_desk(options, wiring, acts=act) as desk:
+        _say_what_it_may(desk)
         return _look_once(desk, options) if once else _keep_watch(desk, options, every, passes)
+
+
+def _say_what_it_may(desk: Desk) -> None:
+    """Whether it modifies volumes, which ones, and how many at once."""
+    policy = desk.shell.policy
+    if desk.shell.modifier is None:
+        say("modifies nothing: it decides and tells; --act lets it flip")
+    elif policy.mode.highest is not Mode.AUTO:
+        say(f"acts, but the policy's mode.highest is {policy.mode.highest}: only what people flipped returns")
+    else:
+        tag, flip = "=".join(policy.mode.opt_in_tag), policy.flip
+        say(
+            f"acts: flips volumes tagged {tag} and brings them back, at most {flip.fleet_cap:,} at once"
+            f" for ${flip.spend_cap_usd:,.2f} a month more"
+        )
 
 
 def _look_once(desk: Desk, options: Options) -> Exit:

@@ -1,0 +1,33 @@
+"""Asking a person before anything is done."""
+
+import sys
+
+from burstctl.output import say
+from burstwatch.settings import SettingsError
+
+
+def require_somebody_to_ask(*, assumes_yes: bool) -> None:
+    """Find out before any work whether there is somebody to ask.
+
+    Raises:
+        SettingsError: there is no terminal, and no --yes.
+    """
+    if assumes_yes or _has_terminal():
+        return
+    raise SettingsError("there is no terminal to ask on: add --yes to do it, or --dry-run to only see what")
+
+
+def is_confirmed(question: str, *, assumes_yes: bool) -> bool:
+    """Whether a person says yes; anything else is no, and so is silence."""
+    if assumes_yes:
+        return True
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    say("nothing was done")
+    return False
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,0 +1,143 @@
+"""``burstctl history``: the story of a volume, from the ledger alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import click
+
+from burstctl.chronicle import lay_out_story, read_story, tell_story
+from burstctl.command import Command, Options, Span, VolumeId, common_options
+from burstctl.desk import Desk, reading_desk
+from burstctl.exits import Exit
+from burstctl.flip_words import flip_document, flip_in_words, quota_document, quota_in_words
+from burstctl.output import say, show, to_json
+from burstctl.paragraphs import Topic, lay_out
+from burstctl.plan_document import hold_document, instant_or_none
+from burstctl.telling import hold_words, tell_holds
+from burstctl.volume_words import inert
+from burstwatch.core.flips import Hold, spent_within
+from burstwatch.core.ledger import LedgerEntry, VolumeState
+from burstwatch.core.words import format_instant
+
+SCHEMA: Final = "burstwatch.history/v1"
+_LONGEST_BACK: Final = timedelta(days=9999)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What the ledger knows of a volume now."""
+
+    volume_id: str
+    now_s: float
+    entries: Sequence[LedgerEntry]
+    state: VolumeState | None
+    holds: Sequence[Hold]
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("burstctl history vol-0123456789abcdef0", "all that happened to it, who did it and why"),
+        ("burstctl history vol-0123456789abcdef0 --since 2d", "the last two days"),
+        ("burstctl history vol-0123456789abcdef0 --json", "the ledger's own lines, for programs"),
+    ),
+    page="runbooks/VolumeFlipped.md",
+)
+@click.argument("volume", type=VolumeId())
+@click.option(
+    "--since",
+    type=Span(timedelta(minutes=1), _LONGEST_BACK),
+    metavar="SPAN",
+    help="Only what happened in so long, such as 6h or 7d.",
+)
+@common_options
+def history(volume: str, options: Options, *, since: timedelta | None) -> Exit:
+    """Tell the story of VOLUME, and where it stands now; changes nothing.
+
+    It is read from the ledger alone: AWS is not asked, and volumes long deleted have theirs as well.
+    """
+    with reading_desk(options) as desk:
+        told = _read(desk, volume, since)
+        if options.json:
+            show(to_json(_document(told, desk.ledger)))
+        elif told.entries or told.state:
+            story = lay_out_story(tell_story(told.entries))
+            show("\n\n".join(filter(None, [story, lay_out(f"{volume} now", _topics(told))])))
+        else:
+            span = "" if since is None else " in so long"
+            say(f"the ledger knows of nothing that happened to {volume}{span}")
+        tell_holds(told.holds, {volume})
+        return Exit.FINE
+
+
+def _read(desk: Desk, volume_id: str, since: timedelta | None) -> _Told:
+    ledger, now_s = desk.shell.ledger, desk.shell.clock()
+    since_s = 0 if since is None else int(now_s - since.total_seconds())
+    return _Told(
+        volume_id=volume_id,
+        now_s=now_s,
+        entries=read_story(ledger, volume_id, since_s=since_s),
+        state=ledger.states_of({volume_id}).get(volume_id),
+        holds=[hold for hold in ledger.holds(now_s) if hold.holds(volume_id, now_s)],
+    )
+
+
+def _topics(told: _Told) -> list[Topic]:
+    state = told.state
+    topics: list[Topic] = [("Level", [_level_words(state)])]
+    if state is not None:
+        if state.flip is not None:
+            topics.append(("Flip", flip_in_words(state.flip, told.now_s)))
+        if state.contested_at_s is not None:
+            since = format_instant(state.contested_at_s)
+            release = f"until: burstctl release {told.volume_id}"
+            topics.append(
+                ("Contested", [f"changed by somebody else, seen {since}; left to people {release}"])
+            )
+        if state.retry_at_s is not None and state.retry_at_s > told.now_s:
+            again = f"the watchdog tries again from {format_instant(state.retry_at_s)} on"
+            topics.append(("Failed", [f"{state.failures} attempts in a row; {again}"]))
+        spent = spent_within(state.spent, told.now_s)
+        topics.append(("Quota", quota_in_words(spent, told.now_s)))
+    topics.append(("Hold", [hold_words(hold) for hold in told.holds]))
+    return [(topic, [inert(line) for line in lines]) for topic, lines in topics if lines]
+
+
+def _level_words(state: VolumeState | None) -> str:
+    if state is None:
+        return "nothing is going on with it"
+    if state.unknown_reason is not None:
+        return f"unknown: {str(state.unknown_reason).replace('_', ' ')}; last judged {state.level}"
+    return f"{state.level} since {format_instant(state.level_since_s)}"
+
+
+def _document(told: _Told, ledger: str) -> dict[str, Any]:
+    state = told.state
+    spent = spent_within(state.spent, told.now_s) if state else ()
+    return {
+        "schema": SCHEMA,
+        "generated_at": format_instant(told.now_s),
+        "ledger": ledger,
+        "volume_id": told.volume_id,
+        "entries": [
+            {
+                "at": format_instant(entry.at_s),
+                "subject": entry.volume_id,
+                "kind": str(entry.kind),
+                "revision": entry.revision,
+                "body": dict(entry.body),
+            }
+            for entry in told.entries
+        ],
+        "now": {
+            "level": str(state.level) if state else None,
+            "unknown_reason": str(state.unknown_reason) if state and state.unknown_reason else None,
+            "flip": flip_document(state.flip) if state and state.flip else None,
+            "contested_since": instant_or_none(state.contested_at_s) if state else None,
+            "retry_at": instant_or_none(state.retry_at_s) if state else None,
+            "quota": quota_document(spent),
+            "holds": [hold_document(hold) for hold in told.holds],
+        },
+    }

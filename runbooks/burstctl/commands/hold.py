@@ -1,0 +1,130 @@
+"""``burstctl hold``: a person's order to modify nothing."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+import click
+
+from burstctl.command import ORDER_SPAN, Command, Options, Reason, VolumeId, common_options
+from burstctl.desk import Desk, operating_desk
+from burstctl.exits import Exit
+from burstctl.output import complain, say, show, to_json
+from burstctl.paragraphs import COLUMNS, hang
+from burstctl.plan_document import hold_document
+from burstctl.telling import hold_words
+from burstwatch.core.flips import Hold
+from burstwatch.core.words import format_instant, printable
+
+_LONGEST: Final = 600
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ('burstctl hold vol-0123456789abcdef0 --for 6h --reason "restore test"', "one volume stays as it is"),
+        ('burstctl hold --all --for 1d --reason "INC-42"', "the kill switch: no flip, no return, for a day"),
+    ),
+    page="runbooks/FlipRefused.md",
+)
+@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
+@click.option("--all", "everything", is_flag=True, help="Everything: the kill switch.")
+@click.option("--for", "lasts", type=ORDER_SPAN, required=True, metavar="SPAN", help="How long: 1m to 30d.")
+@click.option("--reason", type=Reason(), required=True, metavar="TEXT", help="Why: it shows in every output.")
+@common_options
+def hold(
+    volumes: Sequence[str], options: Options, *, everything: bool, lasts: timedelta, reason: str
+) -> Exit:
+    """Modify nothing for a while: the VOLUMEs given, or everything.
+
+    Whatever would be flipped or returned stays as it is, with an alert where it is needed. What AWS has begun
+    already goes on. A new hold on the same takes the place of the old one. It works without AWS, too.
+
+    Exits 1 if a volume does not exist: there is no hold on it then.
+    """
+    if bool(volumes) == everything:
+        raise click.UsageError("Say what to hold: either volume ids, or --all.")
+    subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
+    with operating_desk(options) as desk:
+        missing, failures = _missing(desk, volumes)
+        placed, replaced = _place(desk, [each for each in subjects if each not in missing], lasts, reason)
+        if options.json:
+            show(to_json(_document(desk, placed, replaced, missing, failures)))
+        else:
+            for each in replaced:
+                say(printable(f"no longer counts: {hold_words(each)}", _LONGEST))
+            for each in placed:
+                show("\n".join(hang(printable(hold_words(each), _LONGEST), COLUMNS)))
+        _say_what_goes_on(desk, placed)
+        for volume_id in missing:
+            complain(f"there is no volume {volume_id} in {desk.shell.place.region}: it is not held")
+        for failure in failures:
+            say(printable(f"whether the volumes exist is not known: {failure}", _LONGEST))
+        return Exit.FAILED if missing else Exit.FINE
+
+
+def _missing(desk: Desk, volume_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Those of the volumes that surely do not exist, and why some could not be asked for."""
+    if not volume_ids:
+        return [], []
+    gathering = desk.shell.gathering(desk.shell.clock())
+    _, missing = gathering.by_id(volume_ids)
+    return missing, gathering.failures
+
+
+def _place(
+    desk: Desk, subjects: Sequence[str | None], lasts: timedelta, reason: str
+) -> tuple[list[Hold], list[Hold]]:
+    """The holds placed, and those they took the place of."""
+    if not subjects:
+        return [], []
+    now_s = int(desk.shell.clock())
+    until_s = now_s + int(lasts.total_seconds())
+    placed = [
+        Hold(volume_id=subject, by=desk.by, reason=reason, placed_at_s=now_s, until_s=until_s)
+        for subject in subjects
+    ]
+    if not desk.has_ledger:
+        say("this ledger is new: a watchdog that uses another one does not hear of it (--ledger)")
+    with desk.recording() as recording:
+        ledger = recording.shell.ledger
+        replaced = [each for each in ledger.holds(now_s) if each.volume_id in subjects]
+        for each in placed:
+            ledger.place_hold(each)
+    return placed, replaced
+
+
+def _say_what_goes_on(desk: Desk, placed: Sequence[Hold]) -> None:
+    """A hold stops nobody who has started: say what is on its way, and what stays away."""
+    if not placed:
+        return
+    states = desk.shell.ledger.states()
+    flips = [
+        state.flip
+        for volume_id, state in states.items()
+        if state.flip is not None and any(each.volume_id in (None, volume_id) for each in placed)
+    ]
+    under_way = sum(flip.is_under_way for flip in flips)
+    away = sum(not flip.is_under_way and not flip.stays for flip in flips)
+    if under_way:
+        say(f"on their way already, which cannot be stopped: {under_way}")
+    if away:
+        say(f"on their target, and not brought back meanwhile: {away}")
+
+
+def _document(
+    desk: Desk,
+    placed: Sequence[Hold],
+    replaced: Sequence[Hold],
+    missing: Sequence[str],
+    failures: Sequence[str],
+) -> dict[str, object]:
+    return {
+        "schema": "burstwatch.hold/v1",
+        "generated_at": format_instant(desk.shell.clock()),
+        "ledger": desk.ledger,
+        "placed": [hold_document(each) for each in placed],
+        "replaced": [hold_document(each) for each in replaced],
+        "missing": list(missing),
+        "failures": list(failures),
+    }

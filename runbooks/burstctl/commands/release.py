@@ -1,0 +1,144 @@
+"""``burstctl release``: the end of a hold, and of the distrust of a volume that somebody else changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import click
+
+from burstctl.command import Command, Options, VolumeId, common_options
+from burstctl.desk import Desk, operating_desk
+from burstctl.exits import Exit
+from burstctl.output import say, show, to_json
+from burstctl.paragraphs import COLUMNS, hang
+from burstctl.plan_document import hold_document, instant_or_none
+from burstctl.telling import tell_holds
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.flips import Hold
+from burstwatch.core.ledger import Change, EntryKind, Ledger, LedgerEntry
+from burstwatch.core.words import format_instant, printable
+
+_TRIES: Final = 5
+_LONGEST: Final = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """What was released: everything where there is no ``volume_id``."""
+
+    volume_id: str | None
+    hold: Hold | None = None
+    contested_at_s: int | None = None
+
+    @property
+    def is_anything(self) -> bool:
+        return self.hold is not None or self.contested_at_s is not None
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("burstctl release vol-0123456789abcdef0", "it may be modified again"),
+        ("burstctl release --all", "ends the hold on everything; holds on single volumes stay"),
+    ),
+    page="runbooks/VolumeChangedByOthers.md",
+)
+@click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
+@click.option("--all", "everything", is_flag=True, help="The hold on everything.")
+@common_options
+def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Exit:
+    """End a hold: on the VOLUMEs given, or on everything.
+
+    A volume that somebody else changed after our flip is left to people until it is released; this is how.
+    Where there is nothing to release, it says so and exits 0.
+    """
+    if bool(volumes) == everything:
+        raise click.UsageError("Say what to release: either volume ids, or --all.")
+    subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
+    with operating_desk(options) as desk:
+        done = _release(desk, subjects)
+        left = desk.shell.ledger.holds(desk.shell.clock())
+        if options.json:
+            show(to_json(_document(desk, done, left)))
+        else:
+            for each in done:
+                _tell(each)
+        tell_holds(left, None if everything else set(volumes))
+        return Exit.FINE
+
+
+def _release(desk: Desk, subjects: Sequence[str | None]) -> list[Released]:
+    if not desk.has_ledger:
+        return [Released(volume_id=subject) for subject in subjects]
+    now_s = int(desk.shell.clock())
+    with desk.recording() as recording:
+        ledger = recording.shell.ledger
+        return [
+            Released(
+                volume_id=subject,
+                hold=ledger.lift_hold(subject, by=desk.by, at_s=now_s),
+                contested_at_s=_trust(ledger, subject, by=desk.by, now_s=now_s) if subject else None,
+            )
+            for subject in subjects
+        ]
+
+
+def _trust(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> int | None:
+    """Take a volume that others changed into care again; since when it was not, None where it was.
+
+    Raises:
+        BurstwatchError: other processes keep changing its state.
+    """
+    for _ in range(_TRIES):
+        state = ledger.states_of({volume_id}).get(volume_id)
+        if state is None or state.contested_at_s is None:
+            return None
+        revision = max(state.revision + 1, now_s)
+        entry = LedgerEntry(
+            volume_id=volume_id,
+            revision=revision,
+            kind=EntryKind.RELEASED,
+            at_s=now_s,
+            body={"by": by, "contested_at_s": state.contested_at_s},
+        )
+        change = Change(
+            volume_id=volume_id,
+            expected_revision=state.revision,
+            state=replace(state, revision=revision, contested_at_s=None, refusal_told=None),
+            entries=(entry,),
+        )
+        if ledger.commit([change], channels=()):
+            return state.contested_at_s
+    raise BurstwatchError(f"{volume_id} is not released: other processes are at work on it; run it again")
+
+
+def _tell(released: Released) -> None:
+    subject = released.volume_id or "everything"
+    if released.hold is not None:
+        hold = released.hold
+        until = f"until {format_instant(hold.until_s)}, by {hold.by}: {hold.reason}"
+        said = printable(f"{subject}: released; it would have been on hold {until}", _LONGEST)
+        show("\n".join(hang(said, COLUMNS)))
+    if released.contested_at_s is not None:
+        since = format_instant(released.contested_at_s)
+        said = f"{subject}: in our care again; somebody else had changed it, seen {since}"
+        show("\n".join(hang(said, COLUMNS)))
+    if not released.is_anything:
+        say(f"{subject}: nothing to release, there is no hold on it")
+
+
+def _document(desk: Desk, done: Sequence[Released], left: Sequence[Hold]) -> dict[str, Any]:
+    return {
+        "schema": "burstwatch.release/v1",
+        "generated_at": format_instant(desk.shell.clock()),
+        "ledger": desk.ledger,
+        "released": [
+            {
+                "volume_id": each.volume_id,
+                "hold": hold_document(each.hold) if each.hold else None,
+                "contested_since": instant_or_none(each.contested_at_s),
+            }
+            for each in done
+        ],
+        "holds": [hold_document(hold) for hold in left],
+    }

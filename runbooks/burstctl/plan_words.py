@@ -1,0 +1,145 @@
+"""A plan as people read it: what would be changed, why, what it costs, what refuses it, what undoes it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from burstctl.paragraphs import Topic, lay_out
+from burstctl.planned import PRICES, DryAnswer, Planned, sum_prices
+from burstctl.volume_words import describe_in_a_line, inert
+from burstwatch.adapters.ec2_modify import Allowed
+from burstwatch.core.guards import QUOTA, Refusal
+from burstwatch.core.orders import Plan
+from burstwatch.core.policy import Mode
+from burstwatch.core.prices import Configuration, usd_per_hour
+from burstwatch.core.spans import format_span
+from burstwatch.core.target import Offer, TargetRefusal
+from burstwatch.core.volume import BURST_IOPS
+from burstwatch.core.want import can_burst
+from burstwatch.core.words import format_instant
+
+_CENT: Final = 0.01
+
+
+def plan_in_words(planned: Planned, *, is_alone: bool) -> str:
+    """The plan for one volume; the alternatives stand beside it where it ``is_alone``."""
+    plan = planned.plan
+    topics: list[Topic] = []
+    if plan.target is not None:
+        topics += [
+            ("Change", [f"{plan.now} -> {plan.target}"]),
+            ("Why", [*reasons_of(plan), *_warnings(plan)]),
+        ]
+        topics.append(("Cost", _costs(planned)))
+    if plan.choice is not None and is_alone:
+        topics.append(("Beside", _alternatives(plan.choice.alternatives, plan.target)))
+    if plan.target is not None:
+        topics += [("Then", _then(planned)), ("Quota", [_quota(planned)])]
+    topics += [
+        ("Refused", [refusal_words(refusal) for refusal in plan.refusals]),
+        ("Overrides", [f"{guard}: {plan.order.why}" for guard in plan.overridden]),
+        ("AWS", [_answer_words(planned.answer)] if planned.answer else []),
+        ("Undo", [planned.undo] if planned.undo else []),
+    ]
+    shown = [(topic, [inert(line) for line in lines]) for topic, lines in topics if lines]
+    return lay_out(describe_in_a_line(plan.facts.volume), shown)
+
+
+def totals_in_words(planned: Sequence[Planned]) -> str:
+    """How many volumes would be modified, and what that costs together."""
+    count, wanted = len(planned), sum(each.is_wanted for each in planned)
+    refused = f", {count - wanted} refused" if wanted < count else ""
+    said = f"{count} volume{'' if count == 1 else 's'}: {wanted} to be modified{refused}"
+    if not wanted:
+        return said
+    price = sum_prices(planned)
+    more = price.difference_usd_per_month
+    return (
+        f"{said}; {usd(price.before_usd_per_month)} -> {usd(price.after_usd_per_month)} a month:"
+        f" {difference_words(more)} (${abs(usd_per_hour(more)):.4f} an hour); {PRICES}"
+    )
+
+
+def refusal_words(refusal: Refusal) -> str:
+    """The guard, why it refuses, and when it ends."""
+    ends = "" if refusal.ends_at_s is None else f"; it ends {format_instant(refusal.ends_at_s)}"
+    return f"{refusal.guard}: {refusal.reason}{ends}"
+
+
+def reasons_of(plan: Plan) -> list[str]:
+    """A sentence for each number."""
+    return list(plan.choice.reasons) if plan.choice else ["It is what it was before its flip."]
+
+
+def _warnings(plan: Plan) -> list[str]:
+    """What is right by the numbers seen, and perhaps not what is meant."""
+    volume, target = plan.facts.volume, plan.target
+    if not can_burst(volume) or target is None or target.iops is None or target.iops >= BURST_IOPS:
+        return []
+    burst = f"{BURST_IOPS:,} it serves while it has credits"
+    return [f"{target.iops:,} IOPS are fewer than the {burst}: --iops {BURST_IOPS} keeps those."]
+
+
+def usd(amount: float) -> str:
+    """Dollars and cents; a price below a cent shows what there is of it."""
+    return f"${amount:,.2f}" if amount >= _CENT or not amount else f"${amount:.4f}"
+
+
+def difference_words(usd_more: float) -> str:
+    """``$1.88 less``."""
+    if abs(usd_more) < _CENT / 100:
+        return "the same"
+    return f"{usd(abs(usd_more))} {'more' if usd_more > 0 else 'less'}"
+
+
+def _costs(planned: Planned) -> list[str]:
+    price = planned.price
+    sides = (
+        f"{usd(month)} a month (${usd_per_hour(month):.4f} an hour)"
+        for month in (price.before_usd_per_month, price.after_usd_per_month)
+    )
+    lines = [" -> ".join(sides), f"{difference_words(price.difference_usd_per_month)} each month"]
+    if planned.lasts is not None:
+        over = difference_words(price.difference_usd_over(planned.lasts))
+        lines.append(f"{over} for the {format_span(planned.lasts)} asked for")
+    return lines
+
+
+def _alternatives(offers: Mapping[str, Offer | TargetRefusal], chosen: Configuration | None) -> list[str]:
+    lines = []
+    for name, offer in offers.items():
+        if isinstance(offer, TargetRefusal):
+            lines.append(f"{name}: not possible: {offer.because}")
+            continue
+        mark = "  <-" if offer.configuration == chosen else ""
+        month = f"{usd(offer.usd_per_month)} a month"
+        lines.append(f"{name:<4}  {offer.configuration!s:<39}{month:>19}{mark}")
+    return lines
+
+
+def _then(planned: Planned) -> list[str]:
+    plan = planned.plan
+    if not planned.is_out or plan.stay is None:
+        return ["its burst balance is unknown until the first fresh datapoint"]
+    until_s = plan.order.return_after_s
+    if until_s is None:
+        return [plan.stay.reason]
+    lines = [f"{plan.stay.reason}, not before {format_instant(until_s)}"]
+    if plan.facts.wishes.mode is not Mode.AUTO:
+        lines.append("it is not opted in by tag: a watch --act brings it back, a deployed role may not")
+    if planned.returns_from_s is not None:
+        lines.append(
+            f"AWS's quota lets the watchdog bring it back from {format_instant(planned.returns_from_s)} on"
+        )
+    return lines
+
+
+def _quota(planned: Planned) -> str:
+    used = len(planned.spent)
+    said = f"{used} of AWS's {QUOTA} modifications in 24 h {'is' if used == 1 else 'are'} used"
+    return f"{said}, this is number {used + 1}" if planned.is_wanted else said
+
+
+def _answer_words(answer: DryAnswer) -> str:
+    if isinstance(answer, Allowed):
+        return "allows it to this identity (dry run)"
+    return f"says no (dry run): {answer.failure}"

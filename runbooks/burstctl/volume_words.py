@@ -1,0 +1,38 @@
+"""A volume in words."""
+
+import re
+from typing import Final
+
+from burstwatch.core.volume import Volume
+from burstwatch.core.words import printable
+
+_BLANKS: Final = re.compile(r"( {2,})")
+LONGEST_NAME: Final = 40
+LONGEST_SENTENCE: Final = 600
+
+
+def name_of(volume: Volume) -> str:
+    """The volume's name, fit to show; empty where it has none."""
+    return printable(volume.name or "", LONGEST_NAME)
+
+
+def id_and_name(volume: Volume) -> str:
+    """``vol-0123456789abcdef0 (ci-7)``."""
+    name = name_of(volume)
+    return f"{volume.volume_id} ({name})" if name else volume.volume_id
+
+
+def describe_in_a_line(volume: Volume) -> str:
+    """Which volume it is: id, name, type, size, and where it is attached."""
+    parts = [volume.volume_type, f"{volume.size_gib:,} GiB"]
+    if volume.instance_id:
+        parts.append(f"on {volume.instance_id}" + (f" as {volume.device}" if volume.device else ""))
+    if volume.managed_by:
+        parts.append(f"managed by {volume.managed_by}")
+    return printable(", ".join([id_and_name(volume), *parts]), LONGEST_SENTENCE)
+
+
+def inert(line: str) -> str:
+    """The line with nothing in it that acts instead of showing; blanks that align it stay."""
+    parts = _BLANKS.split(line)
+    return "".join(part if _BLANKS.fullmatch(part) else printable(part, LONGEST_SENTENCE) for part in parts)

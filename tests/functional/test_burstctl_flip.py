@@ -1,0 +1,595 @@
+"""burstctl flip and flip-back: what an operator is shown, is asked, and gets."""
+
+import os
+import pty
+import signal
+
+import pytest
+from operators_desk import (
+    OperatorsDesk,
+    a_lab,
+    add,
+    add_calm,
+    add_critical,
+    add_exhausted,
+    add_warning,
+    asked,
+    modified,
+)
+
+from burstlab.faults import Fault
+from burstlab.instance import LabInstance
+from burstwatch.adapters.ec2_modify import Ec2Modifier
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.core.flips import Hold
+
+AN_HOUR_S = 3600
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, capsys):
+    made = OperatorsDesk(tmp_path, monkeypatch, capsys)
+    made.set(LOGNAME="anna")
+    return made
+
+
+@pytest.fixture
+def lab(desk):
+    with a_lab(desk) as endpoint:
+        yield endpoint
+
+
+def on_its_target(desk, lab, volume_id, *options):
+    """Flip it, let AWS finish, and let a watchdog see that."""
+    assert desk.run("flip", volume_id, "--yes", *options).code == 0
+    lab.clock.advance(AN_HOUR_S)
+    desk.run("watch", "--once")
+
+
+def test_the_plan_says_what_why_for_how_much_and_what_undoes_it(desk, lab):
+    volume_id = add_warning(lab, instance_id="i-0123456789abcdef0")
+
+    ran = desk.run("flip", volume_id, "--dry-run", "--for", "6h")
+
+    # gp3 at 3,000 IOPS and 128 MiB/s: 100 x 0.08 + 3 x 0.04 = 8.12; gp2 100 x 0.10; 1.88 / 730 x 6 = 0.015
+    # io1: what is ahead is not known, so no less than the burst; 100 x 0.125 + 3,000 x 0.065 = 207.50
+    assert ran.out.splitlines() == [
+        f"{volume_id} (build-3), gp2, 100 GiB, on i-0123456789abcdef0 as",
+        "/dev/xvda",
+        "Change    gp2 -> gp3 with 3,000 IOPS and 128 MiB/s",
+        "Why       3,000 IOPS: what it serves at best; its demand of 1,200 was not held",
+        "            back.",
+        "          128 MiB/s: what it has.",
+        "Cost      $10.00 a month ($0.0137 an hour) -> $8.12 a month ($0.0111 an hour)",
+        "          $1.88 less each month",
+        "          $0.02 less for the 6h asked for",
+        "Beside    gp3   gp3 with 3,000 IOPS and 128 MiB/s            $8.12 a month  <-",
+        "          io1   io1 with 3,000 IOPS                        $207.50 a month",
+        "          io2   io2 with 3,000 IOPS                        $207.50 a month",
+        "          stay  gp2                                         $10.00 a month",
+        "Then      returns when the time asked for is over and its load is calm, not",
+        "            before 2026-11-21T00:00:00Z",
+        "          it is not opted in by tag: a watch --act brings it back, a deployed",
+        "            role may not",
+        "Quota     0 of AWS's 4 modifications in 24 h are used, this is number 1",
+        "AWS       allows it to this identity (dry run)",
+        f"Undo      burstctl flip-back {volume_id} --region us-east-1",
+        "",
+        "1 volume: 1 to be modified; $10.00 -> $8.12 a month: $1.88 less ($0.0026 an",
+        "  hour); us-east-1 list prices of 2026-09-30",
+    ]
+    assert ran.code == 0
+
+
+def test_a_dry_run_asks_aws_and_leaves_nothing_behind(desk, lab):
+    volume_id = add_critical(lab)
+
+    ran = desk.run("flip", volume_id, "--dry-run", "--json")
+
+    (plan,) = ran.document["plans"]
+    assert plan["dry_run"] == {"allowed": True, "error_code": None, "because": None}
+    assert plan["outcome"] is None
+    assert modified(lab, volume_id) == []
+    assert not desk.ledger_path.parent.exists()
+
+
+def test_a_dry_run_leaves_a_ledger_as_it_is(desk, lab):
+    volume_id = add_critical(lab)
+    desk.run("watch", "--once")
+    before = desk.ledger_path.read_bytes()
+
+    desk.run("flip", volume_id, "--dry-run")
+
+    assert desk.ledger_path.read_bytes() == before
+
+
+def test_a_dry_run_that_aws_says_no_to_is_a_failure(desk, lab):
+    volume_id = add_critical(lab)
+    lab.fleet.change_settings(modify_needs_tag=("burstwatch:mode", "auto"))
+
+    ran = desk.run("flip", volume_id, "--dry-run")
+
+    assert ran.code == 1
+    assert "AWS       says no (dry run): ec2:ModifyVolume failed (UnauthorizedOperation)" in ran.out
+
+
+def test_without_a_terminal_yes_is_needed_and_nothing_is_read_without(desk, lab):
+    volume_id = add_critical(lab)
+
+    ran = desk.run("flip", volume_id)
+
+    assert ran.code == 2
+    assert ran.complaints == [
+        "burstctl: there is no terminal to ask on: add --yes to do it, or --dry-run to only see what"
+    ]
+    assert "DescribeVolumes" not in lab.faults.calls()
+
+
+@pytest.mark.parametrize("answer", ["n", "", "yes please", "N"])
+def test_anything_but_yes_is_no(desk, lab, answer):
+    volume_id = add_critical(lab)
+
+    ran = desk.run("flip", volume_id, answer=answer)
+
+    assert ran.code == 130
+    assert ran.err.endswith("Modify 1 volume? [y/N] nothing was done\n")
+    assert asked(lab) == 0
+    assert not desk.ledger_path.parent.exists()
+
+
+def test_after_a_yes_aws_is_asked_once_and_told_who_wanted_it(desk, lab):
+    volume_id = add_critical(lab)
+
+    ran = desk.run("flip", volume_id, answer="y")
+
+    assert ran.code == 0
+    assert modified(lab, volume_id) == ["gp3"]
+    assert asked(lab) == 1
+    # 3,000 served at the ceiling: that and 25 % are 3,750
+    assert ran.out.endswith(
+        f"{volume_id} (ci-7): AWS has begun to make it gp3 with 3,750 IOPS and\n  128 MiB/s\n"
+    )
+    assert f"what becomes of it: burstctl history {volume_id}" in ran.err
+    assert "nobody brings it back" not in ran.err
+    assert desk.kinds(volume_id) == ["intent", "accepted"]
+    with desk.open_ledger() as ledger:
+        state = ledger.states()[volume_id]
+    assert (state.flip.by, state.spent[0].by) == ("anna (user/moto)", "anna (user/moto)")
+
+
+def test_a_volume_flipped_for_a_time_needs_a_watchdog_and_that_is_said(desk, lab):
+    ran = desk.run("flip", add_critical(lab), "--for", "6h", "--yes")
+
+    assert "nobody brings it back but a watchdog that may act: burstctl watch --act, or the stack" in ran.err
+    assert "(burstctl watch, or the stack); none so far" in ran.err
+
+
+def test_what_was_shown_is_what_is_asked_for_even_if_the_demand_has_changed(desk, lab):
+    volume_id = add_critical(lab)
+
+    def an_hour_passes():
+        lab.fleet.set_load(volume_id, "idle")
+        lab.clock.advance(AN_HOUR_S)
+
+    assert desk.run("flip", volume_id, "--for", "6h", answer="y", meanwhile=an_hour_passes).code == 0
+
+    (change,) = lab.fleet.modifications(volume_id)
+    assert change.target.iops == 3750
+    with desk.open_ledger() as ledger:
+        flip = ledger.states()[volume_id].flip
+    assert flip.return_after_s == lab.clock.now_s() + 6 * AN_HOUR_S, "the time counts from the yes"
+
+
+def test_a_hold_placed_while_somebody_thinks_still_counts(desk, lab):
+    volume_id = add_critical(lab)
+    desk.run("watch", "--once")
+    now_s = int(lab.clock.now_s())
+    hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=now_s, until_s=now_s + 60)
+
+    def ben_pulls_the_brake():
+        with desk.open_ledger() as ledger:
+            ledger.place_hold(hold)
+
+    ran = desk.run("flip", volume_id, answer="y", meanwhile=ben_pulls_the_brake)
+
+    assert ran.code == 4
+    assert "refused now: held: everything is on hold by ben: INC-42" in " ".join(ran.out.split())
+    assert asked(lab) == 0
+
+
+def test_control_c_at_the_prompt_leaves_nothing_behind(desk, lab):
+    volume_id = add_critical(lab)
+    master, slave = pty.openpty()
+    try:
+        with desk.start("flip", volume_id, stdin=slave, stderr=slave) as process:
+            os.close(slave)
+            said = b""
+            while b"[y/N]" not in said:
+                said += os.read(master, 4096)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=10)
+            while b"interrupted" not in said:
+                said += os.read(master, 4096)
+    finally:
+        os.close(master)
+
+    assert process.returncode == 130
+    assert "Change    gp2 -> gp3" in out
+    assert b"Traceback" not in said
+    assert asked(lab) == 0
+    assert not desk.ledger_path.parent.exists()
+
+
+def test_control_c_while_aws_is_asked_points_to_the_ledger(desk, lab, monkeypatch):
+    volume_id = add_critical(lab)
+
+    def modify(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ec2Modifier, "modify", modify)
+
+    ran = desk.run("flip", volume_id, "--yes")
+
+    assert ran.code == 130
+    assert "interrupted: what AWS was asked for is in the ledger (burstctl history)" in ran.err
+    assert desk.kinds(volume_id) == ["intent"]
+
+
+def test_json_is_one_object_with_the_plan_the_outcome_and_the_totals(desk, lab):
+    volume_id = add_calm(lab, "evil\u202ename")
+
+    ran = desk.run("flip", volume_id, "--to", "io2", "--iops", "4000", "--for", "1d", "--yes", "--json")
+
+    told = ran.document
+    assert (told["schema"], told["by"], told["dry_run"]) == ("burstwatch.plan/v1", "anna (user/moto)", False)
+    (plan,) = told["plans"]
+    assert plan["now"] == {"volume_type": "gp2", "iops": None, "throughput_mib_s": None}
+    assert plan["target"] == {"volume_type": "io2", "iops": 4000, "throughput_mib_s": None}
+    # 100 x 0.125 + 4,000 x 0.065 = 272.50; 262.50 more a month, 8.6301 in 24 of 730 hours
+    assert plan["usd_per_month_now"], plan["usd_per_month"] == (10.0, 272.5)
+    assert plan["usd_more_for_the_stay"] == 8.6301
+    assert plan["return_after"] == "2026-11-21T18:00:00Z"
+    assert set(plan["alternatives"]) == {"gp3", "io1", "io2", "stay"}
+    assert plan["undo"] == f"burstctl flip-back {volume_id} --region us-east-1"
+    assert plan["outcome"]["action"] == "flipped"
+    assert told["totals"] | {"volumes": 1, "to_modify": 1, "usd_per_month_more": 262.5} == told["totals"]
+    assert ran.out.isascii()
+
+
+def test_with_json_and_a_question_the_plan_is_shown_beside(desk, lab):
+    ran = desk.run("flip", add_critical(lab), "--json", answer="y")
+
+    assert ran.document["plans"][0]["outcome"]["action"] == "flipped"
+    assert "Change    gp2 -> gp3" in ran.err
+
+
+def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(desk, lab):
+    # 300 IOPS served at 0 % are its baseline: what it wants is not seen
+    ran = desk.run("flip", add_exhausted(lab), "--to", "io1", "--yes", "--json")
+
+    assert ran.document["plans"][0]["target"]["iops"] == 3000
+    assert "held back at 300, its demand is unknown" in ran.document["plans"][0]["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--to", "gp2"], "gp2 is no target: burstctl flip-back returns a volume to what it was."),
+        (["--to", "st1"], "'st1' is no target: give gp3, io1, io2."),
+        (["--iops", "0"], "0 is not in the range x>=1"),
+        (["--for", "10s"], "10s must be from 1m to 30d."),
+        (["--for", "31d"], "31d must be from 1m to 30d."),
+        (["--for", "soon"], "'soon' is not a span; write a whole number and s, m, h or d"),
+        (["--override", "held"], "--override needs --reason: people will read in the ledger why."),
+        (
+            ["--override", "fear", "--reason", "x"],
+            "'fear' is no guard; these can be overridden: not_opted_in,",
+        ),
+        (["--override", "aws_quota", "--reason", "x"], "AWS itself refuses for aws_quota, nobody can"),
+        (["--override", "no_change_needed", "--reason", "x"], "it would use up a modification for nothing."),
+        (["--reason", " \n"], "it is empty: say why, others will read it."),
+        (["--reason", "x" * 201], "it is longer than 200 characters."),
+        (["--where", "tag:role=ci"], "Say which volumes: either their ids, or --where tag:KEY=VALUE."),
+        (["--where", "role=ci"], "'role=ci' chooses nothing: write tag:KEY=VALUE or tag:KEY."),
+    ],
+)
+def test_misuse_is_one_sentence_before_any_call(desk, lab, given, said):
+    ran = desk.run("flip", "vol-0123456789abcdef0", "--yes", *given)
+
+    assert ran.code == 2
+    assert said in " ".join(ran.err.split())
+    assert lab.faults.calls() == {}
+
+
+def test_no_volume_at_all_is_misuse(desk, lab):
+    assert desk.run("flip", "--yes").code == 2
+
+
+def test_what_aws_does_not_allow_for_the_type_is_refused_with_the_arithmetic(desk, lab):
+    ran = desk.run("flip", add_calm(lab, size_gib=40), "--to", "io1", "--yes")
+
+    assert ran.code == 4
+    assert "Refused   no_target: io1 allows 50 IOPS per GiB, 50 x 40 = 2,000" in ran.out
+    assert asked(lab) == 0
+
+
+def test_a_volume_that_does_not_exist_is_named_and_the_others_are_done(desk, lab):
+    volume_id = add_critical(lab)
+
+    ran = desk.run("flip", "vol-0123456789abcdef0", volume_id, "--yes")
+
+    assert ran.code == 1
+    (complaint,) = ran.complaints
+    assert complaint.startswith(
+        "burstctl: there is no volume vol-0123456789abcdef0 in us-east-1: check the id"
+    )
+    assert modified(lab, volume_id) == ["gp3"]
+
+
+def test_a_hold_refuses_and_shows_and_can_be_overridden_for_a_reason(desk, lab):
+    volume_id = add_critical(lab)
+    desk.run("hold", volume_id, "--for", "6h", "--reason", "restore test")
+
+    refused = desk.run("flip", volume_id, "--yes")
+
+    assert refused.code == 4
+    assert "Refused   held: it is on hold by anna (user/moto): restore test; it ends" in refused.out
+    assert f"hold: {volume_id} is kept as it is until 2026-11-21T00:00:00Z, by anna" in refused.err
+    assert "to do it all the same: --override held --reason TEXT" in refused.err
+    assert desk.run("flip", volume_id, "--yes", "--exit-zero").code == 0
+    assert asked(lab) == 0
+
+    done = desk.run("flip", volume_id, "--yes", "--override", "held", "--reason", "INC-7 \u202eis worse")
+
+    assert done.code == 0
+    assert "Overrides held: INC-7 ?is worse" in done.out
+    history = desk.run("history", volume_id).out
+    assert "anna (user/moto) overrode held: INC-7 ?is worse" in history
+
+
+def test_a_cap_is_foretold_kept_and_overridden_only_where_it_mattered(desk, lab):
+    first, second = add_critical(lab), add_warning(lab)
+    (desk.directory / "policy.yaml").write_text("version: 1\nflip:\n  fleet_cap: 1\n")
+
+    ran = desk.run("flip", first, second, "--yes", "--json")
+
+    assert ran.code == 4
+    outcomes = [plan["outcome"] for plan in ran.document["plans"]]
+    assert [outcome["action"] for outcome in outcomes] == ["flipped", "refused"]
+    assert outcomes[1]["refusal"] == "fleet_cap"
+    assert modified(lab, second) == []
+
+    ran = desk.run("flip", second, "--yes", "--override", "fleet_cap", "--override", "held", "--reason", "x")
+
+    assert ran.code == 0
+    with desk.open_ledger() as ledger:
+        (intent,) = [entry for entry in ledger.entries(second) if entry.kind == "intent"]
+    assert intent.body["overridden"] == ["fleet_cap"]
+
+
+def test_the_spend_cap_has_its_arithmetic(desk, lab):
+    (desk.directory / "policy.yaml").write_text("version: 1\nflip:\n  spend_cap_usd_per_month: 5\n")
+
+    ran = desk.run("flip", add_calm(lab), "--to", "io1", "--iops", "3000", "--yes")
+
+    # 100 x 0.125 + 3,000 x 0.065 = 207.50, 197.50 more than gp2
+    assert ran.code == 4
+    said = " ".join(ran.out.split())
+    assert "spend_cap: it would add $197.50 a month to $0.00 already added" in said
+
+
+def test_tags_choose_the_volumes_and_all_terms_must_hold(desk, lab):
+    both = add_calm(lab, "a", tags={"role": "ci", "team": "x*y"})
+    add_calm(lab, "b", tags={"role": "ci", "team": "xzy"})
+    add_calm(lab, "c", tags={"role": "ci"})
+    add_calm(lab, "d", tags={"team": "x*y"})
+    add_calm(lab, "e", tags={"role": "ci", "team": "x*y"}, volume_type="gp3")
+
+    def chosen(*terms):
+        options = [part for term in terms for part in ("--where", term)]
+        return [plan["name"] for plan in desk.run("flip", *options, "--dry-run", "--json").document["plans"]]
+
+    assert sorted(chosen("tag:role=ci")) == ["a", "b", "c"]
+    assert sorted(chosen("tag:role", "tag:team")) == ["a", "b"]
+    assert chosen("tag:role=ci", "tag:team=x*y") == ["a"], "a value means itself"
+    assert desk.run("flip", "--where", "tag:team=x*y", "--where", "tag:role=ci", "--yes").code == 0
+    assert modified(lab, both) == ["gp3"]
+
+
+def test_a_choice_that_fits_nothing_is_misuse(desk, lab):
+    add_calm(lab, tags={"role": "ci"}, volume_type="gp3")
+
+    ran = desk.run("flip", "--where", "tag:role=ci", "--yes")
+
+    assert ran.code == 2
+    assert ran.complaints == ["burstctl: no gp2 volume in us-east-1 carries tag:role=ci, so nothing was done"]
+
+
+def test_a_fleet_that_cannot_be_listed_is_left_alone(desk, lab):
+    add_calm(lab, tags={"role": "ci"})
+    lab.faults.add(Fault(action="DescribeVolumes", code="AuthFailure", message="no", status=401))
+
+    ran = desk.run("flip", "--where", "tag:role=ci", "--yes")
+
+    assert ran.code == 1
+    assert asked(lab) == 0
+
+
+def test_many_volumes_are_one_question_and_one_failure_hides_no_other(desk, lab):
+    good, bad = add_critical(lab), add_warning(lab)
+    lab.faults.add(Fault(action="ModifyVolume", code="UnauthorizedOperation", status=403, volume_ids=[bad]))
+
+    ran = desk.run("flip", good, bad, answer="yes")
+
+    assert "Modify 2 volumes? [y/N]" in ran.err
+    assert "Beside" not in ran.out, "the alternatives are for one volume"
+    assert "2 volumes: 2 to be modified; $20.00 -> $19.99 a month" in ran.out
+    assert f"{good} (ci-7): AWS has begun" in ran.out
+    assert f"{bad} (build-3): failed: ec2:ModifyVolume failed" in ran.out
+    assert ran.code == 1
+    assert desk.kinds(bad) == ["intent", "not_done"]
+
+
+def test_an_answer_that_is_lost_is_not_clear_and_never_sent_again(desk, lab):
+    volume_id = add_critical(lab)
+    lab.faults.add(Fault(action="ModifyVolume", kind="reset", after_effect=True))
+
+    ran = desk.run("flip", volume_id, "--yes")
+
+    assert ran.code == 1
+    assert f"{volume_id} (ci-7): not clear: ec2:ModifyVolume failed" in ran.out
+    assert asked(lab) == 1
+    assert desk.kinds(volume_id) == ["intent", "unclear"]
+    lab.clock.advance(60)
+    desk.run("watch", "--once")
+    assert desk.kinds(volume_id) == ["intent", "unclear", "accepted"]
+
+
+def test_what_aws_refuses_is_refused_with_its_words(desk, lab):
+    volume_id = add_critical(lab)
+    for size_gib in (101, 102, 103, 104):
+        lab.fleet.modify(volume_id, size_gib=size_gib)
+        lab.clock.advance(AN_HOUR_S)
+
+    ran = desk.run("flip", volume_id, "--yes", "--json")
+
+    # of the four the ledger knows none and AWS shows the newest only
+    assert ran.code == 4
+    assert ran.document["plans"][0]["outcome"]["refusal"] == "aws_quota"
+    assert ran.document["plans"][0]["outcome"]["retry_at"] == "2026-11-21T18:00:00Z"
+
+
+def test_an_instance_that_is_the_bottleneck_refuses_and_can_be_overridden(desk, lab):
+    instance_id = "i-0123456789abcdef0"
+    lab.fleet.add_instance(LabInstance(instance_id=instance_id, launched_at=lab.clock.now(), tags={}))
+    volume_id = add_calm(lab, instance_id=instance_id)
+    lab.fleet.set_instance_balance(instance_id, io_pct=0.0)
+    lab.clock.advance(900)
+
+    ran = desk.run("flip", volume_id, "--dry-run")
+
+    assert ran.code == 4
+    assert "Refused   instance_is_bottleneck: instance i-0123456789abcdef0, not the" in ran.out
+    assert "--override instance_is_bottleneck" in ran.err
+    options = ("--override", "instance_is_bottleneck", "--reason", "larger soon", "--yes")
+    assert desk.run("flip", volume_id, *options).code == 0
+
+
+def test_two_operators_at_once_make_one_modification(desk, lab):
+    volume_id = add_critical(lab)
+    desk.run("watch", "--once")
+    lab.faults.set_latency(150, "ModifyVolume")
+
+    with (
+        desk.start("flip", volume_id, "--yes") as one,
+        desk.start("flip", volume_id, "--to", "io1", "--yes") as other,
+    ):
+        said = [process.communicate(timeout=30) for process in (one, other)]
+
+    assert sorted([one.returncode, other.returncode]) == [0, 4]
+    assert "modification_in_progress" in "".join(out for out, _ in said)
+    assert "Traceback" not in "".join(err for _, err in said)
+    assert asked(lab) == 1
+    assert desk.kinds(volume_id) == ["intent", "accepted"]
+
+
+def test_alerts_of_a_flip_reach_the_channels_of_the_environment(desk, lab):
+    volume_id = add_critical(lab)
+    topic = lab.client("sns").create_topic(Name="alerts")["TopicArn"]
+    desk.set(BURSTWATCH_TOPIC_ARN=topic)
+
+    ran = desk.run("flip", volume_id, "--yes", "--json")
+
+    assert ran.document["api_calls"]["sns:Publish"] == 1
+    with desk.open_ledger() as ledger:
+        delivered = [entry for entry in ledger.entries(volume_id) if entry.kind == "delivered"]
+        assert [entry.body["channel"] for entry in delivered] == ["sns"]
+
+
+def test_the_ledger_of_another_account_is_refused_and_aws_is_not_asked(desk, lab):
+    volume_id = add_critical(lab)
+    with SqliteLedger.open(desk.directory / "theirs") as ledger:
+        ledger.bind("account 210987654321 in us-east-1")
+
+    ran = desk.run("flip", volume_id, "--yes", "--ledger", "sqlite:theirs")
+
+    assert ran.code == 1
+    assert "is that of account 210987654321 in us-east-1" in ran.complaints[0]
+    assert asked(lab) == 0
+
+
+def test_a_flipped_volume_is_returned_to_what_it_was(desk, lab):
+    volume_id = add_critical(lab)
+    on_its_target(desk, lab, volume_id, "--to", "io1", "--iops", "4000")
+
+    ran = desk.run("flip-back", volume_id, "--yes", "--reason", "not needed any more")
+
+    assert ran.code == 0
+    assert "Change    io1 with 4,000 IOPS -> gp2" in ran.out
+    assert "its burst balance is unknown until the first fresh datapoint" in ran.out
+    assert f"burstctl flip {volume_id} --to io1 --iops 4000 --region us-east-1" in " ".join(ran.out.split())
+    assert modified(lab, volume_id) == ["io1", "gp2"]
+    lab.clock.advance(AN_HOUR_S)
+    desk.run("watch", "--once")
+    assert desk.kinds(volume_id)[-3:] == ["intent", "accepted", "restored"]
+
+
+def test_by_tag_those_with_a_flip_in_the_ledger_are_returned(desk, lab):
+    flipped = add_critical(lab, tags={"role": "ci"})
+    add_calm(lab, tags={"role": "ci"}, volume_type="gp3")
+    nothing = desk.run("flip-back", "--where", "tag:role=ci", "--yes")
+    on_its_target(desk, lab, flipped)
+
+    ran = desk.run("flip-back", "--where", "tag:role=ci", "--yes", "--json")
+
+    assert [plan["volume_id"] for plan in ran.document["plans"]] == [flipped]
+    assert modified(lab, flipped) == ["gp3", "gp2"]
+    assert nothing.code == 2
+    (complaint,) = nothing.complaints
+    assert "no volume in us-east-1 that carries tag:role=ci has a flip in this ledger" in complaint
+
+
+def test_a_volume_that_was_never_flipped_cannot_return(desk, lab):
+    ran = desk.run("flip-back", add_calm(lab, volume_type="gp3"), "--yes")
+
+    assert ran.code == 4
+    assert "Refused   no_target: the ledger knows of no flip to take back" in ran.out
+
+
+def test_options_that_led_here_lead_back_as_well(desk, lab):
+    volume_id = add_calm(lab)
+
+    ran = desk.run("flip", volume_id, "--ledger", "sqlite:our ledger", "--dry-run", "--json")
+
+    undo = ran.document["plans"][0]["undo"]
+    assert undo == f"burstctl flip-back {volume_id} --region us-east-1 --ledger 'sqlite:our ledger'"
+
+
+def test_everything_fits_eighty_columns_and_hostile_names_are_inert(desk, lab):
+    volume_id = add(lab, "evil\u202e\u0085[bold]name" + "x" * 100, size_gib=16_000)
+
+    ran = desk.run("flip", volume_id, "--dry-run", "--to", "io2", "--iops", "64000")
+
+    assert max(map(len, ran.out.splitlines())) <= 80
+    assert not {"\u202e", "\u0085", "\x1b"} & set(ran.out + ran.err)
+
+
+def test_a_second_flip_within_the_cooldown_is_refused_until_it_ends(desk, lab):
+    volume_id = add_critical(lab)
+    lab.fleet.modify(volume_id, size_gib=101)
+    lab.fleet.end_modification(volume_id)
+    lab.clock.advance(60)
+
+    ran = desk.run("flip", volume_id, "--yes", "--json")
+
+    assert ran.code == 4
+    (refusal,) = ran.document["plans"][0]["refusals"]
+    assert (refusal["guard"], refusal["ends_at"]) == ("cooldown", "2026-11-20T18:30:00Z")
+
+
+def test_an_io_volume_slower_than_the_burst_is_not_proposed_without_a_word(desk, lab):
+    ran = desk.run("flip", add_calm(lab), "--to", "io1", "--iops", "600", "--dry-run")
+
+    assert "fewer than the 3,000 it serves while it has credits: --iops 3000 keeps those" in " ".join(
+        ran.out.split()
+    )

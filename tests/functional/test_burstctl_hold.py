@@ -1,0 +1,248 @@
+"""burstctl hold and release: a person says that nothing is to be modified, and everybody hears it."""
+
+from dataclasses import replace
+
+import pytest
+from operators_desk import OperatorsDesk, a_lab, add_calm, add_critical, add_exhausted, asked
+
+from burstlab.faults import Fault
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.core.ledger import Change, VolumeState
+
+AUTO = {"burstwatch:mode": "auto"}
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, capsys):
+    made = OperatorsDesk(tmp_path, monkeypatch, capsys)
+    made.set(LOGNAME="anna")
+    return made
+
+
+@pytest.fixture
+def lab(desk):
+    with a_lab(desk) as endpoint:
+        yield endpoint
+
+
+def hold(desk, *what, lasts="6h", reason="restore test"):
+    return desk.run("hold", *what, "--for", lasts, "--reason", reason)
+
+
+def test_a_hold_says_what_until_when_who_and_why(desk, lab):
+    volume_id = add_calm(lab)
+
+    ran = hold(desk, volume_id)
+
+    assert ran.code == 0
+    assert ran.out == (
+        f"{volume_id} is kept as it is until 2026-11-21T00:00:00Z, by anna\n  (user/moto): restore test\n"
+    )
+    assert "this ledger is new: a watchdog that uses another one does not hear of it (--ledger)" in ran.err
+    assert desk.kinds(volume_id) == ["held"]
+
+
+def test_the_kill_switch_shows_in_every_output(desk, lab):
+    volume_id = add_critical(lab, tags=AUTO)
+    desk.run("watch", "--once")
+    hold(desk, "--all", reason="INC-42")
+
+    said = "hold: everything is kept as it is until 2026-11-21T00:00:00Z, by anna (user/moto): INC-42"
+    for arguments in (
+        ["assess"],
+        ["explain", volume_id],
+        ["watch", "--once"],
+        ["watch", "--passes", "1"],
+        ["flip", volume_id, "--dry-run"],
+        ["flip-back", volume_id, "--dry-run"],
+        ["history", volume_id],
+        ["window", "list"],
+    ):
+        assert said in desk.run(*arguments).err.splitlines(), arguments
+    for arguments in (["assess"], ["watch", "--once"], ["flip", volume_id, "--dry-run"], ["window", "list"]):
+        assert desk.run(*arguments, "--json").document["holds"][0]["reason"] == "INC-42", arguments
+
+
+def test_a_hold_on_one_volume_is_no_matter_to_others(desk, lab):
+    held, free = add_critical(lab, tags=AUTO), add_exhausted(lab, tags=AUTO)
+    hold(desk, held)
+
+    ran = desk.run("watch", "--act", "--once")
+
+    assert ran.code == 4
+    assert asked(lab) == 1
+    assert "hold:" not in desk.run("flip", free, "--dry-run").err
+    assert "hold:" not in desk.run("explain", free).err
+
+
+def test_a_new_hold_takes_the_place_of_the_old_one(desk, lab):
+    volume_id = add_calm(lab)
+    hold(desk, volume_id)
+
+    ran = hold(desk, volume_id, lasts="1h", reason="shorter")
+
+    assert f"no longer counts: {volume_id} is kept as it is until 2026-11-21T00:00:00Z" in ran.err
+    assert "until 2026-11-20T19:00:00Z" in ran.out
+    assert "does not hear of it" not in ran.err
+
+
+def test_a_hold_ends_by_itself(desk, lab):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    hold(desk, volume_id, lasts="1h")
+    assert desk.run("watch", "--act", "--once").code == 4
+
+    lab.clock.advance(3600)
+
+    assert desk.run("watch", "--act", "--once").code == 0
+    assert asked(lab) == 1
+
+
+def test_what_has_begun_goes_on_and_that_is_said(desk, lab):
+    add_critical(lab, tags=AUTO)
+    desk.run("watch", "--act", "--once")
+
+    ran = hold(desk, "--all")
+
+    assert "on their way already, which cannot be stopped: 1" in ran.err
+
+
+def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(desk, lab):
+    known = add_calm(lab)
+
+    ran = hold(desk, "vol-0123456789abcdef0", known)
+
+    assert ran.code == 1
+    assert ran.complaints == [
+        "burstctl: there is no volume vol-0123456789abcdef0 in us-east-1: it is not held"
+    ]
+    assert desk.kinds(known) == ["held"]
+    assert desk.kinds("vol-0123456789abcdef0") == []
+
+
+@pytest.mark.parametrize("what", ["--all", "a volume"])
+def test_it_works_where_aws_does_not(desk, lab, what):
+    volume_id = add_calm(lab)
+    for action in ("GetCallerIdentity", "DescribeVolumes"):
+        lab.faults.add(Fault(action=action, code="AuthFailure", message="no", status=401))
+
+    ran = hold(desk, "--all" if what == "--all" else volume_id)
+
+    assert ran.code == 0
+    assert ", by anna: restore test" in " ".join(ran.out.split())
+    assert ran.complaints == []
+    assert ("whether the volumes exist is not known" in ran.err) is (what != "--all")
+
+
+def test_it_works_without_credentials(desk, lab):
+    desk.unset("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+    assert hold(desk, "--all").code == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--for", "6h", "--reason", "x"],
+        ["--all", "vol-0123456789abcdef0", "--for", "6h", "--reason", "x"],
+        ["--all", "--reason", "x"],
+        ["--all", "--for", "6h"],
+        ["--all", "--for", "6h", "--reason", ""],
+        ["--all", "--for", "59s", "--reason", "x"],
+        ["--all", "--for", "31d", "--reason", "x"],
+        ["--all", "--for", "-6h", "--reason", "x"],
+    ],
+)
+def test_misuse_is_told_before_anything_is_done(desk, lab, given):
+    ran = desk.run("hold", *given)
+
+    assert ran.code == 2
+    assert "Traceback" not in ran.err
+    assert lab.faults.calls() == {}
+
+
+def test_a_hold_in_json(desk, lab):
+    volume_id = add_calm(lab)
+    hold(desk, volume_id)
+
+    told = desk.run("hold", volume_id, "--for", "1d", "--reason", "re\u202eason", "--json").document
+
+    assert told["schema"] == "burstwatch.hold/v1"
+    (placed,) = told["placed"]
+    assert placed == {
+        "volume_id": volume_id, "by": "anna (user/moto)", "reason": "re?ason",
+        "placed_at": "2026-11-20T18:00:00Z", "until": "2026-11-21T18:00:00Z",
+    }  # fmt: skip
+    assert [each["reason"] for each in told["replaced"]] == ["restore test"]
+
+
+def test_release_says_what_it_released_and_then_that_there_is_nothing(desk, lab):
+    volume_id = add_calm(lab)
+    hold(desk, volume_id)
+
+    first, second = desk.run("release", volume_id), desk.run("release", volume_id)
+
+    assert first.out.startswith(f"{volume_id}: released; it would have been on hold until")
+    assert (second.code, second.out) == (0, "")
+    assert f"{volume_id}: nothing to release, there is no hold on it" in second.err
+    assert desk.kinds(volume_id) == ["held", "released"]
+
+
+def test_nothing_to_release_makes_no_ledger(desk, lab):
+    assert desk.run("release", "--all").code == 0
+    assert not desk.ledger_path.parent.exists()
+
+
+def test_the_holds_that_stay_are_told(desk, lab):
+    volume_id = add_calm(lab)
+    hold(desk, volume_id)
+    hold(desk, "--all", reason="INC-42")
+
+    ran = desk.run("release", volume_id)
+    assert "hold: everything is kept as it is until" in ran.err
+    hold(desk, volume_id)
+    ran = desk.run("release", "--all", "--json")
+    assert [each["volume_id"] for each in ran.document["holds"]] == [volume_id]
+    assert ran.document["released"][0]["hold"]["reason"] == "INC-42"
+
+
+def test_a_volume_that_others_changed_is_in_our_care_again(desk, lab):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    desk.run("watch", "--act", "--once")
+    lab.clock.advance(3600)
+    desk.run("watch", "--act", "--once")
+    lab.fleet.modify(volume_id, volume_type="gp2")
+    lab.clock.advance(3600)
+    assert "changed by others" in desk.run("watch", "--act", "--once").err
+    lab.clock.advance(60)
+    assert asked(lab) == 1
+
+    ran = desk.run("release", volume_id)
+
+    assert ran.code == 0
+    assert ran.out.startswith(f"{volume_id}: in our care again; somebody else had changed it, seen")
+    assert desk.kinds(volume_id)[-1] == "released"
+    assert "released by anna (user/moto): in our care again" in desk.run("history", volume_id).out
+    assert desk.run("watch", "--act", "--once").code == 0
+    assert asked(lab) == 2
+
+
+def test_a_release_that_another_process_outran_is_done_on_top_of_it(desk, lab, monkeypatch):
+    volume_id = add_calm(lab)
+    desk.run("watch", "--once")
+    contested = VolumeState(volume_id=volume_id, revision=1, contested_at_s=100)
+    real_commit = SqliteLedger.commit
+
+    def commit(self, changes, *, channels):
+        monkeypatch.setattr(SqliteLedger, "commit", real_commit)
+        theirs = Change(volume_id=volume_id, expected_revision=1, state=replace(contested, revision=2))
+        assert real_commit(self, [theirs], channels=channels)
+        return real_commit(self, changes, channels=channels)
+
+    with desk.open_ledger() as ledger:
+        ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=contested)], channels=[])
+    monkeypatch.setattr(SqliteLedger, "commit", commit)
+
+    assert "in our care again" in desk.run("release", volume_id).out
+
+    with desk.open_ledger() as ledger:
+        assert ledger.states()[volume_id].contested_at_s is None
