@@ -41,6 +41,7 @@ unit: setup
 bench: setup
 	$(BIN)/python lab/bench/cost.py
 	$(BIN)/python lab/bench/look.py 100 1000 10000
+	$(BIN)/python lab/bench/act.py 1000:50 10000:500
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/ledger.py
 

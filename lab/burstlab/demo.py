@@ -1,116 +1,158 @@
-"""The demo: a dozen volumes under load, the real watchdog, six hours in a minute and a half."""
+"""The demo: a dozen volumes under load, the real watchdog acting, six hours in a minute and a half."""
 
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from math import inf
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import click
 from boto3.session import Session
 
+from burstlab.cast import CAST, STARTS_AT, TWINS, Actor
 from burstlab.clock import LabClock
+from burstlab.deeds import Refused, Trip, refusals_of, trips_of
 from burstlab.endpoint import ACCESS_KEY, Endpoint
 from burstlab.fleet import LabFleet, LabSettings
 from burstlab.main import HELP
+from burstlab.simulation import SimulatedVolume
 from burstlab.volume import LabVolume
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.bootstrap import build_shell
+from burstwatch.adapters.policy_file import read_policy
+from burstwatch.bootstrap import build_modifier, build_shell
 from burstwatch.core.alerts import Alert, AlertKind
 from burstwatch.core.decide import Decision
+from burstwatch.core.flips import Hold
+from burstwatch.core.ledger import LedgerEntry
 from burstwatch.core.policy import Policy
-from burstwatch.watchdog import Shell, run_tick
+from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_hour, usd_per_month
+from burstwatch.shell import Shell
+from burstwatch.watchdog import run_tick
 
-STARTS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
+POLICY: Final = Path(__file__).with_name("demo_policy.yaml")
 PAST: Final = timedelta(minutes=75)
 """What the fleet has lived through when the curtain rises: quiet, so that there is something to read."""
 TICK_S: Final = 60
-LAG_S: Final = 120
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
-    """One volume of the demo: ``story`` says what it is asked to do, ``size_gib`` and ``load`` make it so."""
-
-    name: str
-    size_gib: int
-    load: str
-    story: str
-    balance_pct: float = 100.0
-    is_hidden_from_h: float | None = None
-
-
-CAST: Final = (
-    Actor(name="ci-docker-7", size_gib=33, load="docker-loop", story="docker run in a loop"),
-    Actor(name="billing-db", size_gib=33, load="nab_c0d644*32+93600", story="recorded: NAB c0d644 x32"),
-    Actor(name="reports", size_gib=100, load="nab_c0d644*16+781200", story="recorded: NAB c0d644 x16"),
-    Actor(name="exports", size_gib=50, load="nab_1ef3de*32+784800", story="recorded: NAB 1ef3de x32"),
-    Actor(name="etcd-0", size_gib=20, load="etcd", story="etcd with defragmentation"),
-    Actor(name="nightly", size_gib=200, load="nightly-batch:18", story="a batch from 18:00 to 20:00"),
-    Actor(name="build-3", size_gib=100, load="ci-day", story="a build host, afternoon"),
-    Actor(name="ambush", size_gib=8, load="adversary:60", story="calm, then all it can"),
-    Actor(
-        name="slow-leak", size_gib=100, load="steady:360", balance_pct=40, story="a little over its baseline"
-    ),
-    Actor(name="web-1", size_gib=30, load="steady:20", story="a web server"),
-    Actor(
-        name="silent", size_gib=60, load="steady:150", story="its metrics stop at 19:00", is_hidden_from_h=3
-    ),
-    Actor(name="lake", size_gib=1000, load="steady:2900", story="too large ever to run dry"),
-)
+SETTINGS: Final = LabSettings(lag_s=120)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What was really so on a volume in one minute, until ``at_s``; CloudWatch shows it later and in part."""
+    """What was really so on a volume in the minute until ``at_s``; CloudWatch shows it later and in part.
+
+    ``balance_pct`` is None while there is no bucket. ``usd_more`` is what the minute cost above gp2.
+    """
 
     at_s: int
-    balance_pct: float
+    balance_pct: float | None
     demand_iops: float
     served_iops: float
-    lost_ops: float
+    usd: float
+    usd_more: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """A volume from the first minute of the demo on."""
+
+    volume_id: str
+    moments: list[Moment] = field(default_factory=list)
+    dry_at_s: float | None = None
+    stalled_s: float = 0.0
+    lost_ops: float = 0.0
+
+    def live(self, volume: SimulatedVolume) -> None:
+        """Note the minute that has just passed."""
+        truth = volume.truth()
+        minute = (volume.at_s - volume.origin_s) // TICK_S - 1
+        served = sum(run.read_ops + run.write_ops for run in volume.history.runs(minute, minute + 1)) / TICK_S
+        usd = _usd(billed(volume), volume.size_gib)
+        self.moments.append(
+            Moment(
+                at_s=volume.at_s,
+                balance_pct=truth.burst_balance_pct if volume.tells_balance() else None,
+                demand_iops=served + (truth.lost_ops - self.lost_ops) / TICK_S,
+                served_iops=served,
+                usd=usd,
+                usd_more=usd - _usd(Configuration(volume_type=VolumeType.GP2), volume.size_gib),
+            )
+        )
+        self.dry_at_s = truth.first_dry_at.timestamp() if truth.first_dry_at else None
+        self.stalled_s, self.lost_ops = truth.stalled_s, truth.lost_ops
+
+    @property
+    def usd(self) -> float:
+        return sum(moment.usd for moment in self.moments)
+
+    def usd_more(self, from_s: float = 0, to_s: float | None = None) -> float:
+        """What it cost above gp2 between two moments; negative where it cost less."""
+        end_s = inf if to_s is None else to_s
+        return sum(moment.usd_more for moment in self.moments if from_s < moment.at_s <= end_s)
+
+
+def billed(volume: SimulatedVolume) -> Configuration:
+    """What is paid for: AWS bills a new configuration from the start of its modification."""
+    shape = volume.change.target if volume.change else volume.shape
+    kind = VolumeType(shape.volume_type)
+    return Configuration(
+        volume_type=kind,
+        iops=None if kind is VolumeType.GP2 else shape.iops,
+        throughput_mib_s=shape.throughput_mib_s if kind is VolumeType.GP3 else None,
+    )
+
+
+def _usd(configuration: Configuration, size_gib: int) -> float:
+    """Dollars for a minute."""
+    return usd_per_hour(usd_per_month(configuration, size_gib, US_EAST_1)) * TICK_S / 3600
 
 
 @dataclass(slots=True, kw_only=True)
 class Role:
-    """An actor on stage: its volume, what happened to it, and what the watchdog said."""
+    """An actor on stage: what became of its volume, what would have become of it ``alone``, what was done.
+
+    ``type_now`` is what it is, with an arrow while it is on its way there.
+    """
 
     actor: Actor
     volume_id: str
-    moments: list[Moment] = field(default_factory=list)
-    alerts: list[Alert] = field(default_factory=list)
+    life: Life
+    alone: Life
+    entries: list[LedgerEntry] = field(default_factory=list)
     decision: Decision | None = None
-    dry_at_s: float | None = None
+    type_now: str = "gp2"
 
     @property
-    def lead_s(self) -> float | None:
-        """From the first alert that it drains until it was dry; None where there was not both."""
-        first = next((alert for alert in self.alerts if alert.kind is AlertKind.DRAINING), None)
-        return self.dry_at_s - first.time_s if first and self.dry_at_s else None
+    def trips(self) -> list[Trip]:
+        return trips_of(self.entries)
+
+    @property
+    def refusals(self) -> list[Refused]:
+        return refusals_of(self.entries)
 
 
 class Audience:
-    """The channel of the demo: every alert is heard by the role it is about."""
+    """The channel of the demo."""
 
     name = "demo"
 
-    def __init__(self, roles: dict[str, Role]) -> None:
-        self._roles = roles
+    def __init__(self) -> None:
         self.heard: list[Alert] = []
 
     def send(self, alert: Alert) -> None:
         self.heard.append(alert)
-        if alert.volume_id in self._roles:
-            self._roles[alert.volume_id].alerts.append(alert)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Stage:
-    """The demo while it runs."""
+    """The demo while it runs; the volumes of ``alone`` live the same load, and nobody watches them."""
 
     endpoint: Endpoint
+    alone: LabFleet
     shell: Shell
     roles: dict[str, Role]
     audience: Audience
@@ -122,28 +164,66 @@ class Stage:
     def now_s(self) -> int:
         return self.endpoint.fleet.now_s()
 
+    def notice_s(self, role: Role) -> float | None:
+        """From the first alert that it drains until it was dry; None where there was not both."""
+        drains = (alert for alert in self.audience.heard if alert.kind is AlertKind.DRAINING)
+        first = next((alert for alert in drains if alert.volume_id == role.volume_id), None)
+        return role.life.dry_at_s - first.time_s if first and role.life.dry_at_s else None
 
-def set_stage(endpoint: Endpoint, ledger: SqliteLedger, policy: Policy) -> Stage:
-    """Put the cast behind the endpoint and the watchdog in front of it."""
-    fleet = endpoint.fleet
-    roles: dict[str, Role] = {}
-    for actor in CAST:
-        volume = LabVolume(
-            size_gib=actor.size_gib,
-            balance_pct=actor.balance_pct,
-            load=f"steady:{_balanced_load(actor)}",
-            tags={"Name": actor.name},
-            starts_at=STARTS_AT - PAST,
+    @property
+    def twins(self) -> list[Role]:
+        return [role for role in self.roles.values() if role.actor.name in TWINS]
+
+
+@contextmanager
+def open_stage(policy: Policy) -> Iterator[Stage]:
+    """Put the cast behind an endpoint and the watchdog in front of it, with leave to modify."""
+    clock = LabClock.by_hand(STARTS_AT - PAST)
+    watched, alone, audience = LabFleet(clock, SETTINGS), LabFleet(clock, SETTINGS), Audience()
+    roles = [_cast(actor, watched, alone) for actor in CAST]
+    with (
+        TemporaryDirectory(prefix="burstwatch-demo-") as directory,
+        SqliteLedger.open(Path(directory) / "ledger.sqlite") as ledger,
+        Endpoint(watched) as endpoint,
+    ):
+        stage = Stage(
+            endpoint=endpoint,
+            alone=alone,
+            shell=_build_shell(endpoint, ledger, policy, audience),
+            roles={role.volume_id: role for role in roles},
+            audience=audience,
         )
-        volume_id = fleet.add(volume)
-        fleet.set_load(volume_id, actor.load, STARTS_AT)
-        if actor.is_hidden_from_h is not None:
-            silence = STARTS_AT + timedelta(hours=actor.is_hidden_from_h)
-            fleet.hide_metrics(volume_id, from_at=silence, to_at=silence + timedelta(days=1))
-        roles[volume_id] = Role(actor=actor, volume_id=volume_id)
-    audience = Audience(roles)
+        clock.advance(PAST.total_seconds())
+        _place_holds(stage)
+        yield stage
+
+
+def _cast(actor: Actor, watched: LabFleet, alone: LabFleet) -> Role:
+    volume_id = _enter(watched, actor)
+    life, left_alone = Life(volume_id=volume_id), Life(volume_id=_enter(alone, actor))
+    return Role(actor=actor, volume_id=volume_id, life=life, alone=left_alone)
+
+
+def _enter(fleet: LabFleet, actor: Actor) -> str:
+    volume = LabVolume(
+        size_gib=actor.size_gib,
+        balance_pct=actor.balance_pct,
+        load=actor.load_before,
+        tags={"Name": actor.name, **actor.tags},
+        starts_at=STARTS_AT - PAST,
+    )
+    volume_id = fleet.add(volume)
+    fleet.set_load(volume_id, actor.load, STARTS_AT)
+    if actor.silent_after is not None:
+        silence = STARTS_AT + actor.silent_after
+        fleet.hide_metrics(volume_id, from_at=silence, to_at=silence + timedelta(days=1))
+    return volume_id
+
+
+def _build_shell(endpoint: Endpoint, ledger: SqliteLedger, policy: Policy, audience: Audience) -> Shell:
+    settings = endpoint.fleet.settings
     session = Session(
-        aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name=fleet.settings.region
+        aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name=settings.region
     )
     shell = build_shell(
         session,
@@ -151,14 +231,20 @@ def set_stage(endpoint: Endpoint, ledger: SqliteLedger, policy: Policy) -> Stage
         policy=policy,
         ledger=ledger,
         channels=[audience],
-        account=fleet.settings.account_id,
+        account=settings.account_id,
     )
-    return Stage(endpoint, shell, roles, audience)
+    return replace(shell, modifier=build_modifier(session, shell.calls, endpoint_url=endpoint.url))
 
 
-def _balanced_load(actor: Actor) -> int:
-    """Demand that keeps the balance where it starts: the baseline, or nothing on a full bucket."""
-    return 0 if actor.balance_pct == 100 else max(100, 3 * actor.size_gib)  # noqa: PLR2004 - full
+def _place_holds(stage: Stage) -> None:
+    """What people had told the watchdog before."""
+    for role in stage.roles.values():
+        if role.actor.hold is not None:
+            by, reason = role.actor.hold
+            until_s = stage.now_s + int(timedelta(days=1).total_seconds())
+            stage.shell.ledger.place_hold(
+                Hold(volume_id=role.volume_id, by=by, reason=reason, placed_at_s=stage.now_s, until_s=until_s)
+            )
 
 
 def play(stage: Stage, *, hours: float, pace_s: float, show: Callable[[Stage], None]) -> None:
@@ -173,6 +259,9 @@ def play(stage: Stage, *, hours: float, pace_s: float, show: Callable[[Stage], N
     for _ in range(round(hours * 60)):
         began = time.monotonic()
         stage.endpoint.clock.advance(TICK_S)
+        for role in stage.roles.values():
+            role.life.live(stage.endpoint.fleet.find(role.life.volume_id))
+            role.alone.live(stage.alone.find(role.alone.volume_id))
         _tick(stage)
         show(stage)
         time.sleep(max(0.0, pace_s - (time.monotonic() - began)))
@@ -186,25 +275,12 @@ def _tick(stage: Stage) -> None:
     stage.metrics_requested += report.metrics_requested
     stage.api_calls.update(report.api_calls)
     for decision in report.decisions:
-        stage.roles[decision.assessment.volume.volume_id].decision = decision
+        role = stage.roles[decision.volume_id]
+        role.decision = decision
+        role.entries = stage.shell.ledger.entries(role.volume_id)
     for role in stage.roles.values():
-        role.moments.append(_see(stage, role))
-
-
-def _see(stage: Stage, role: Role) -> Moment:
-    volume = stage.endpoint.fleet.find(role.volume_id)
-    truth = volume.truth()
-    role.dry_at_s = truth.first_dry_at.timestamp() if truth.first_dry_at else None
-    minute = (stage.now_s - volume.origin_s) // TICK_S - 1
-    served = sum(run.read_ops + run.write_ops for run in volume.history.runs(minute, minute + 1)) / TICK_S
-    lost_before = role.moments[-1].lost_ops if role.moments else 0.0
-    return Moment(
-        at_s=stage.now_s,
-        balance_pct=truth.burst_balance_pct,
-        demand_iops=served + (truth.lost_ops - lost_before) / TICK_S,
-        served_iops=served,
-        lost_ops=truth.lost_ops,
-    )
+        volume = stage.endpoint.fleet.find(role.volume_id)
+        role.type_now = f"→{volume.change.target.volume_type}" if volume.change else volume.volume_type
 
 
 def run(*, hours: float, seconds: float, picture: Path, show: Callable[[Stage], None]) -> Stage:
@@ -212,13 +288,9 @@ def run(*, hours: float, seconds: float, picture: Path, show: Callable[[Stage], 
     from burstlab.picture import draw  # noqa: PLC0415 - matplotlib takes a second to import
 
     picture.parent.mkdir(parents=True, exist_ok=True)
-    clock = LabClock.by_hand(STARTS_AT - PAST)
-    fleet = LabFleet(clock, LabSettings(lag_s=LAG_S))
-    with SqliteLedger.in_memory() as ledger, Endpoint(fleet) as endpoint:
-        stage = set_stage(endpoint, ledger, Policy())
-        clock.advance(PAST.total_seconds())
+    with open_stage(read_policy(POLICY)) as stage:
         play(stage, hours=hours, pace_s=seconds / (hours * 60), show=show)
-        draw(list(stage.roles.values()), picture)
+    draw(list(stage.roles.values()), stage.shell.policy.windows, picture)
     return stage
 
 
@@ -241,17 +313,13 @@ def run(*, hours: float, seconds: float, picture: Path, show: Callable[[Stage], 
     help="Where to leave the picture.",
 )
 def demo(hours: float, seconds: float, picture: Path) -> None:
-    """A dozen volumes, the real watchdog over real HTTP, six hours in a minute and a half."""
+    """A dozen volumes, the real watchdog acting over real HTTP, six hours in a minute and a half."""
     from rich.console import Console  # noqa: PLC0415 - only the demo needs it
 
-    from burstlab.board import open_board, tell_the_end  # noqa: PLC0415 - it builds on this module
+    from burstlab.board import open_board, tell_the_end, tell_the_start  # noqa: PLC0415 - it builds on this
 
     console = Console()
-    console.print(
-        f"{len(CAST)} gp2 volumes from {STARTS_AT:%H:%M} UTC on, {hours:g} hours in about {seconds:g} s:"
-        " the lab plays AWS on loopback, the watchdog is the real one.\n",
-        highlight=False,
-    )
+    tell_the_start(console, hours=hours, seconds=seconds)
     try:
         with open_board(console) as show:
             stage = run(hours=hours, seconds=seconds, picture=picture, show=show)
@@ -260,4 +328,4 @@ def demo(hours: float, seconds: float, picture: Path) -> None:
     except OSError as error:
         raise click.ClickException(f"{picture}: {error.strerror}; give --picture another place") from error
     tell_the_end(console, stage)
-    console.print(f"The picture: {picture.absolute()}", soft_wrap=True, highlight=False)
+    console.print(f"The picture: {picture}", soft_wrap=True, highlight=False)
