@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from ledgers import KINDS, a_home
 from some_changes import (
     MAIL,
     SLACK,
@@ -26,6 +25,7 @@ from burstwatch.core.assess import UnknownReason
 from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Phase, Spent
 from burstwatch.core.ledger import Change, Delivery, EntryKind, TickKind, VolumeState
 from burstwatch.core.levels import Level
+from ledgers import KINDS, a_home
 
 
 @pytest.fixture(params=KINDS)

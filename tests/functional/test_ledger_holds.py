@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from ledgers import KINDS, a_home
 
 from burstwatch.core.flips import Hold, WindowMark
 from burstwatch.core.ledger import EntryKind, LedgerEntry
+from ledgers import KINDS, a_home
 
 A, B = "vol-0a", "vol-0b"
 NOW_S = 1000

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from ledgers import KINDS, a_home
 from some_alerts import alert_number
 from some_flips import a_flip, an_intent, becomes
 
 from burstwatch.core.flips import Direction, Hold, Phase
 from burstwatch.core.ledger import Beginning, Begun, Caps, Change, EntryKind
+from ledgers import KINDS, a_home
 
 A, B, C = "vol-0a", "vol-0b", "vol-0c"
 OUT, BACK = Direction.OUT, Direction.BACK
