@@ -19,7 +19,7 @@ REFUSED = (RUNBOOKS / "FlipRefused.md").read_text()
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Undo"]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 NEVER = OF_AWS | {Guard.NO_CHANGE_NEEDED}
-ONLY_AUTOMATIC = {Guard.NOT_OPTED_IN, Guard.CHANGE_HOURS}
+ONLY_AUTOMATIC = {Guard.NOT_OPTED_IN, Guard.CHANGED_BY_OTHERS, Guard.CHANGE_HOURS}
 
 
 def commands_on(page):
