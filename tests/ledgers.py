@@ -16,7 +16,7 @@ from burstwatch.adapters.ledger_dynamodb import DynamoLedger
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 
 KINDS = ["sqlite", "dynamodb"]
-TABLE = "burstwatch-ledger"
+TABLE = DynamoDb().table
 ENDPOINT = os.environ.get("BURSTWATCH_TEST_DYNAMODB")
 WORKERS = 10
 
@@ -54,9 +54,9 @@ class SqliteHome:
 class DynamoHome:
     """The same, in a table."""
 
-    def __init__(self, endpoint=ENDPOINT):
+    def __init__(self, endpoint=ENDPOINT, table=None):
         self.client = a_client(endpoint)
-        self.table = None if endpoint else DynamoDb(table=TABLE)
+        self.table = None if endpoint else table or DynamoDb()
         if self.table:
             self.table.attach(self.client)
         else:

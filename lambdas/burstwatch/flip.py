@@ -10,10 +10,11 @@ from typing import Final
 from burstwatch.adapters.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear, guard_of
 from burstwatch.adapters.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.alerts import AlertKind
-from burstwatch.core.flips import WATCHDOG, Direction
+from burstwatch.core.flips import SAME_START_S, WATCHDOG, Direction
 from burstwatch.core.follow import is_worth_telling
 from burstwatch.core.guards import Guard, Refusal, refuse_hold
 from burstwatch.core.ledger import Beginning, Begun, Caps, Change, VolumeState
+from burstwatch.core.modification import Modification
 from burstwatch.core.orders import (
     Facts,
     Order,
@@ -313,7 +314,7 @@ class _Task:
         match modifier.modify(plan.order.volume_id, plan.target):
             case Accepted(modification=modification) if modification.started_at is not None:
                 now_s = plan.facts.now_s
-                self._record(lambda state: accept(state, modification, now_s))
+                self._record(lambda state: accept(state, modification, now_s), taken=modification)
                 is_out = plan.order.direction is Direction.OUT
                 return Outcome(done=Done.FLIPPED if is_out else Done.FLIPPED_BACK)
             case Refused(failure=failure, retry_at=retry_at):
@@ -360,17 +361,36 @@ class _Task:
             retry_at_s=retry_at_s,
         )
 
-    def _record(self, step: Callable[[VolumeState], tuple[VolumeState, Event]]) -> VolumeState | None:
-        """Write the outcome, unless another process has settled the intent already."""
-        volume_id, ledger = self.plan.order.volume_id, self.shell.ledger
+    def _record(
+        self,
+        step: Callable[[VolumeState], tuple[VolumeState, Event]],
+        *,
+        taken: Modification | None = None,
+    ) -> VolumeState | None:
+        """Write the outcome, unless another process has settled the intent already.
+
+        What AWS has ``taken`` is written also where others gave it up: a process may sleep before it sends.
+        """
+        volume_id, asked = self.plan.order.volume_id, self.plan.facts.state.flip
+        assert asked is not None
         for _ in range(_TRIES):
-            state = ledger.states_of({volume_id}).get(volume_id)
-            if state is None or state.flip is None or state.flip.intent_id != self.intent_id:
-                return state
-            if state.flip.phase is not self.plan.facts.state.flip.phase:  # type: ignore[union-attr]
-                return state
+            known = self.shell.ledger.states_of({volume_id}).get(volume_id)
+            state = known or _blank(volume_id)
+            if taken is not None and _is_given_up(state, taken):
+                state = replace(state, flip=asked)
+            found = state.flip and (state.flip.intent_id, state.flip.phase)
+            if found != (self.intent_id, asked.phase):
+                return known
             after, event = step(state)
             after = replace(after, revision=_next_revision(state, self.plan.facts.now_s))
             if _write(self.shell, self.plan, state, after, [event]):
                 return after
         return None
+
+
+def _is_given_up(state: VolumeState, taken: Modification) -> bool:
+    """Whether the ledger knows nothing of a modification that AWS took, and waits for no other."""
+    if state.flip is not None and state.flip.is_under_way:
+        return False
+    start_s = taken.started_at.timestamp() if taken.started_at else None
+    return start_s is not None and all(abs(one.at_s - start_s) > SAME_START_S for one in state.spent)

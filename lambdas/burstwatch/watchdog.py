@@ -222,8 +222,7 @@ def _look_at(this: _Pass, due: Iterable[DueVolume]) -> None:
     watched: list[DueVolume] = []
     for one in due:
         state = this.states.get(one.volume.volume_id)
-        is_flipped = state is not None and state.flip is not None and not state.flip.is_settled
-        if read_tags(one.volume.tags, mode).is_ignored and not is_flipped:
+        if read_tags(one.volume.tags, mode).is_ignored and not _has_moved(state):
             this.ignored.append(one.volume.volume_id)
             _forget(this, one.volume.volume_id, f"it is tagged {IGNORE}")
         else:
@@ -239,6 +238,13 @@ def _look_at(this: _Pass, due: Iterable[DueVolume]) -> None:
                     around = _around(this, one.volume, records, unread)
                     this.decisions.append(_decide(this, one, assessment, around))
         this.shell.report_progress(len(this.decisions), len(watched))
+
+
+def _has_moved(state: VolumeState | None) -> bool:
+    """Whether something must be remembered of a volume even while it is ignored."""
+    if state is None:
+        return False
+    return state.flip is not None or state.contested_at_s is not None or bool(state.spent)
 
 
 @contextmanager

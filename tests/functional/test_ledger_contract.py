@@ -161,6 +161,23 @@ def test_the_same_alert_committed_again_is_neither_written_nor_sent_twice(ledger
     assert kinds(ledger, "policy") == [EntryKind.LEVEL_CHANGED, EntryKind.ALERT, EntryKind.DELIVERED]
 
 
+def test_what_is_told_twice_in_one_change_is_told_once(ledger):
+    alert = an_alert()
+    told = [an_entry(revision=r, kind=EntryKind.ALERT, body=alert.to_document()) for r in (100, 100, 101)]
+    change = Change(volume_id=A, expected_revision=None, state=a_state(), entries=told, alerts=[alert, alert])
+    assert ledger.commit([change], channels=[MAIL]) == {A}
+    assert [entry.revision for entry in ledger.entries(A)] == [100, 101]
+    assert sent_ids(ledger, MAIL) == [alert.alert_id]
+
+
+def test_an_alert_that_still_waits_is_not_put_there_again_when_it_is_told_again(ledger):
+    alert = an_alert()
+    ledger.commit([a_change(alerts=(alert,))], channels=[MAIL])
+    assert ledger.commit([a_change(expected=100, revision=101, alerts=(alert,))], channels=[MAIL]) == {A}
+    assert len(ledger.entries(A)) == 4
+    assert sent_ids(ledger, MAIL) == [alert.alert_id]
+
+
 def test_entries_are_told_oldest_first_from_the_time_asked_for(ledger):
     entries = [an_entry(revision=r, at_s=at_s) for r, at_s in ((1, 30), (2, 10), (3, 20), (4, 30))]
     ledger.commit(
@@ -294,6 +311,16 @@ def test_the_history_of_each_volume_tells_when_the_digest_with_its_alert_went_ou
         assert (last.kind, last.at_s, last.revision) == (EntryKind.DELIVERED, 501, 100)
         assert last.body["alert_id"] == an_alert(volume_id).alert_id
         assert last.body["digest_id"] == digest.alert_id
+
+
+def test_the_alerts_of_a_digest_are_told_in_the_order_in_which_they_were_raised(ledger):
+    alerts = [replace(an_alert(A), alert_id=name * 32, time_s=100) for name in "cab"]
+    ledger.commit([a_change(A, alerts=alerts)], channels=[MAIL])
+    assert sent_ids(ledger, MAIL) == [alert.alert_id for alert in alerts]
+    ledger.bundle(sent_ids(ledger, MAIL), a_digest(*alerts), channels=[MAIL])
+    delivered(ledger, *ledger.waiting(channels=[MAIL]))
+    told = [entry.body["alert_id"] for entry in ledger.entries(A) if entry.kind is EntryKind.DELIVERED]
+    assert told == [alert.alert_id for alert in alerts]
 
 
 def test_a_repeated_bundle_changes_nothing_before_or_after_the_digest_is_sent(ledger):

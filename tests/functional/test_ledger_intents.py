@@ -155,6 +155,14 @@ def test_a_volume_whose_state_is_dropped_counts_no_more(ledger):
     assert begin(ledger, an_intent(B), volumes=1).begun is Begun.RECORDED
 
 
+@pytest.mark.parametrize("usd", [0.0, 5.0, 20.0])
+def test_a_flip_that_costs_something_else_than_before_counts_as_what_it_costs_now(home, ledger, usd):
+    begin(ledger, an_intent(A, revision=100))
+    dearer = a_flip(phase=Phase.ON_TARGET, usd_per_month=usd)
+    ledger.commit([becomes(EntryKind.REACHED, dearer, A, expected=100, revision=101)], channels=[])
+    assert home.reserved() == (1, usd)
+
+
 def test_a_stale_change_of_a_flip_leaves_its_reservation(home, ledger):
     begin(ledger, an_intent(A, revision=100))
     stale = becomes(EntryKind.RESTORED, None, A, expected=99, revision=101)

@@ -286,6 +286,10 @@ class TwoProcesses(RuleBasedStateMachine):
         self.overtaken = set()
 
     def teardown(self):
+        with self.resources:
+            self.everything_is_delivered_in_the_end()
+
+    def everything_is_delivered_in_the_end(self):
         self.now_s += 2 * LEASE_S
         while waiting := self.model.waiting(CHANNELS):
             assert self.begin_to_send(0, waiting[0])
@@ -295,7 +299,6 @@ class TwoProcesses(RuleBasedStateMachine):
         self.everything_is_as_in_the_model()
         assert set(self.taken) == self.promised
         assert {key for key, times in self.taken.items() if times > 1} <= self.overtaken
-        self.resources.close()
 
     @rule(seconds=st.sampled_from([1, 10, LEASE_S]))
     def time_passes(self, seconds):

@@ -81,18 +81,19 @@ _MOST_FAILURES: Final = 3
 class DynamoLedger:
     """The ``Ledger`` of ``burstwatch.core.ledger`` in a table with the keys ``pk`` and ``sk``, both text.
 
-    Every read is strongly consistent, every write conditional, and there is no Scan. What each costs, in
-    read (r) and write (w) units of up to 4 KB and 1 KB:
+    Every read is strongly consistent, every write conditional, and nothing is ever scanned. What it costs, in
+    read (r) and write (w) units of 4 KB and 1 KB, begun ones counted whole:
 
-    ==========================================  =========================================================
-    a quiet focus tick, any number of volumes   14 r + 2 r a channel, 4 w
-    a quiet sweep tick                          3 r and 4 w more; the roster is read once by a process
-    a changed roster                            2 w for each 1,000 bytes of it (125 volumes)
-    ``states``                                  8 r for none, then 1 r for each 4 KB (about 12 volumes)
-    a state alone                               1 w
-    a change with history, alerts or a flip     2 w for each item of it and KB
-    ``begin``                                   4 r; 2 w for each of state, caps, 2 holds, entry, ...
-    ==========================================  =========================================================
+    ===========================================  ==========================================================
+    a quiet focus tick, however large the fleet  13 r, 2 r for each channel, 4 w
+    a quiet sweep tick                           2 r and 4 w more
+    ``states``                                   8 r when there are none; 1 r for each 16 volumes or so
+    a look that changes a state alone            1 w
+    with history, alerts or a flip               2 w for each item: state, entry, delivery, totals
+    ``begin``                                    4 r, 10 w: state, totals, two holds, entry
+    a fleet that is not what it was              2 w for each 128 volumes: the new roster and the old
+    a process that starts                        1 r for each 512 volumes: it reads the roster once
+    ===========================================  ==========================================================
 
     ``away`` repeats of the states what counts against the caps, in one item that changes with them in the
     same transaction. A claim belongs to the object that took it, as in the SQLite ledger.
@@ -169,8 +170,9 @@ class DynamoLedger:
         naming = self._naming(channels)
         hold_keys = [hold_key(None), hold_key(change.volume_id)] if heeds_holds else []
         not_held = Condition("attribute_not_exists(pk) OR until_s <= :now", {":now": now_s})
+        tries = count()
         with self._intents:
-            for attempt in count():
+            while True:
                 seen = self._table.get_many([write.key, AWAY, *hold_keys])
                 beginning = self._answer(write, seen, caps, now_s)
                 if beginning.begun is not Begun.RECORDED:
@@ -182,8 +184,7 @@ class DynamoLedger:
                 if not failed:
                     return beginning
                 write.told = without(write.told, failed, offset=len(guards))
-                self._table.pause(attempt, "other intents came first")
-        raise AssertionError("the last attempt raises")
+                self._table.pause(next(tries), "other intents came first")
 
     def holds(self, now_s: float) -> list[Hold]:
         with self._table.readable():
@@ -314,8 +315,8 @@ class DynamoLedger:
 
     def _apply(self, write: "_Write") -> bool:
         """Write a change; what it reserved before is taken to be the same, and looked up if it was not."""
-        reserved = write.reserves
-        for attempt in count():
+        reserved, tries = write.reserves, count()
+        while True:
             head = write.head(reserved)
             failed = self._send(write, head)
             if not failed:
@@ -328,8 +329,7 @@ class DynamoLedger:
                     return False
                 reserved = found.get("away") if found else None
             write.told = without(write.told, failed, offset=len(head))
-            self._table.pause(attempt, "states changed")
-        raise AssertionError("the last attempt raises")
+            self._table.pause(next(tries), "states changed")
 
     def _send(self, write: "_Write", head: Sequence[Action]) -> frozenset[int]:
         """A state that changes alone, as most do when they are looked at, needs no transaction."""

@@ -26,6 +26,7 @@ from burstwatch.adapters.ledger_dynamodb_table import (
     Table,
     delete,
     put,
+    unchanged,
     update,
 )
 from burstwatch.core.alerts import Alert
@@ -60,13 +61,14 @@ class Outbox:
 
     def waiting(self, channels: Sequence[str]) -> list[Delivery]:
         asked, now_s = list(dict.fromkeys(channels)), self._clock()
-        found = [
-            (item["time_s"], item["told_ns"], channel, item)
-            for channel, items in zip(asked, self._table.each(self._items, asked), strict=True)
-            for item in items.values()
-            if "draft_until_s" not in item and not _is_bundled(item, items, now_s)
-        ]
+        listed = zip(asked, self._table.each(self._items, asked), strict=True)
         with self._table.readable():
+            found = [
+                (item["time_s"], item["told_ns"], channel, item)
+                for channel, items in listed
+                for item in items.values()
+                if "draft_until_s" not in item and not _is_bundled(item, items, now_s)
+            ]
             return [
                 Delivery(alert=parse_alert(item), channel=channel, attempts=item["attempts"])
                 for _, _, channel, item in sorted(found, key=lambda each: each[:2])
@@ -74,9 +76,9 @@ class Outbox:
 
     def claim(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
         key = _key(delivery)
-        given_up = _NO_BUNDLE
+        given_up, tries = _NO_BUNDLE, count()
         taken = {":me": self._owner, ":until": now_s + lease_s, ":one": 1}
-        for attempt in count():
+        while True:
             claimed = update(
                 key,
                 "SET claimed_by = :me, claimed_until_s = :until REMOVE sent_as, sent_in ADD attempts :one",
@@ -84,15 +86,14 @@ class Outbox:
                 Condition(_FREE, {":now": now_s, ":given_up": given_up}),
             )
             if not self._table.write([claimed]):
-                break
+                return True
             found = self._table.get(key)
             if found is None or "draft_until_s" in found or found.get("claimed_until_s", now_s) > now_s:
                 return False
             if not self._give_up(found):
                 return False
             given_up = found.get("sent_in", _NO_BUNDLE)
-            self._table.pause(attempt, "an alert changed hands")
-        return True
+            self._table.pause(next(tries), "an alert changed hands")
 
     def not_delivered(self, delivery: Delivery, *, error: str) -> None:
         given_back = update(
@@ -112,7 +113,7 @@ class Outbox:
         is_alone = not {"bundle", "sent_in"} & sent.keys()
         items = {key[1]: sent} if is_alone else self._items(delivery.channel)
         sent_with = [item for item in items.values() if _root(item, items)["sk"] == key[1]]
-        sent_with.sort(key=lambda item: item["sk"] == key[1])
+        sent_with.sort(key=lambda item: (item["sk"] == key[1], item["told_ns"]))
         clock = count(time_ns())
         told = [_done(item, sent, delivery.channel, at_s=at_s, told_ns=next(clock)) for item in sent_with]
         *parts, last = _in_transactions(told) or [[]]
@@ -122,6 +123,7 @@ class Outbox:
     def bundle(self, alert_ids: Iterable[str], digest: Alert, channel: str) -> None:
         """All or nothing: a digest that names an alert already sent would send it twice."""
         items, now_s = self._items(channel), self._clock()
+        self._tidy(items.values(), now_s)
         wanted = set(alert_ids)
         parts = [item for item in items.values() if item["sk"] in wanted and _is_new(item, items, now_s)]
         if not wanted or len(parts) < len(wanted):
@@ -137,6 +139,12 @@ class Outbox:
             self._table.write([update(key, "REMOVE draft_until_s", {}, is_mine)])
         else:
             self._table.write([delete(key, is_mine)])
+
+    def _tidy(self, items: Iterable[Item], now_s: float) -> None:
+        """Remove the drafts that were left: one whose parts went out by themselves has nobody else to."""
+        for item in items:
+            if item.get("draft_until_s", inf) <= now_s:
+                self._drop(item)
 
     def _bind(self, parts: Sequence[Item], draft: Item) -> bool:
         """Bind each part to the bundle, or say that one is not to be had."""
@@ -159,16 +167,18 @@ class Outbox:
         if "sent_in" not in item:
             return True
         key, now_s = (item["pk"], item["sent_as"]), self._clock()
-        is_left = Condition(
-            "bundle = :bundle AND draft_until_s <= :now", {":bundle": item["sent_in"], ":now": now_s}
-        )
         while True:
             digest = self._table.get(key)
             if digest is None or digest.get("bundle") != item["sent_in"]:
                 return True
             if digest.get("draft_until_s", inf) > now_s:
                 return False
-            self._table.write([delete(key, is_left)])
+            self._drop(digest)
+
+    def _drop(self, draft: Item) -> None:
+        """Remove a draft, unless it was published meanwhile, or made anew."""
+        is_same = unchanged(draft, "bundle", "draft_until_s")
+        self._table.write([delete((draft["pk"], draft["sk"]), is_same)])
 
     def _items(self, channel: str) -> dict[str, Item]:
         return {item["sk"]: item for item in self._table.query(waiting_key(channel))}
@@ -202,7 +212,7 @@ def _is_new(item: Item, items: Mapping[str, Item], now_s: float) -> bool:
 
 def _root(item: Item, items: Mapping[str, Item]) -> Item:
     """What is sent for this alert: itself, its digest, or the digest that this one is in."""
-    while (digest := _digest_of(item, items)) and "draft_until_s" not in digest:
+    while digest := _digest_of(item, items):
         item = digest
     return item
 

@@ -133,17 +133,17 @@ class Table:
 
     def _get_batch(self, keys: list[Any]) -> list[Item]:
         found: list[Item] = []
-        for attempt in count():
+        tries = count()
+        while True:
             request = {self._name: {"Keys": keys, "ConsistentRead": True}}
             with self._explained("BatchGetItem"):
                 answer = self._client.batch_get_item(RequestItems=request)
             found += map(_from_wire, answer["Responses"].get(self._name, ()))
             unread = answer.get("UnprocessedKeys", {}).get(self._name)
             if not unread:
-                break
+                return found
             keys = unread["Keys"]
-            self.pause(attempt, "items were left unread")
-        return found
+            self.pause(next(tries), "items were left unread")
 
     def query(
         self, pk: str, *, only: Condition | None = None, attributes: Sequence[str] = ()
@@ -172,7 +172,8 @@ class Table:
 
         The client sends it again when an answer is lost, and may then meet the item that it wrote itself.
         """
-        for attempt in count():
+        tries = count()
+        while True:
             try:
                 self._client.put_item(TableName=self._name, **put(item, condition)["Put"])
             except AWS_ERRORS as error:
@@ -180,12 +181,11 @@ class Table:
                     case "ConditionalCheckFailedException":
                         return False
                     case "TransactionConflictException" as conflict:
-                        self.pause(attempt, conflict)
+                        self.pause(next(tries), conflict)
                     case _:
                         raise self._error(error, "PutItem") from error
             else:
-                break
-        return True
+                return True
 
     def remove(self, key: Key) -> None:
         """Remove an item that nobody needs any more, whatever is in it."""
@@ -201,7 +201,8 @@ class Table:
         request = [
             {kind: {"TableName": self._name, **what} for kind, what in action.items()} for action in actions
         ]
-        for attempt in count():
+        tries = count()
+        while True:
             try:
                 self._client.transact_write_items(TransactItems=request)
             except AWS_ERRORS as error:
@@ -211,10 +212,9 @@ class Table:
                 causes = set(codes) - {"None"}
                 if not causes or not causes <= _PASSING:
                     raise self._error(error, "TransactWriteItems") from error
-                self.pause(attempt, " and ".join(sorted(causes)))
+                self.pause(next(tries), " and ".join(sorted(causes)))
             else:
-                break
-        return frozenset()
+                return frozenset()
 
     def pause(self, attempt: int, cause: str) -> None:
         """Wait before the next try, longer each time and at random, so that rivals do not meet again.

@@ -27,8 +27,8 @@ class Ticks:
         self._read: tuple[str, frozenset[int]] | None = None
 
     def claim(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
-        latest_s = now_s + lease_s
-        for attempt in count():
+        latest_s, tries = now_s + lease_s, count()
+        while True:
             tick = self._tick(kind)
             running = [
                 (other_s, until_s)
@@ -42,13 +42,12 @@ class Ticks:
             as_seen = unchanged(tick, "claims", "completed_s")
             claimed = update(_key(kind), "SET claims = :claims", {":claims": claims}, as_seen)
             if not self._table.write([claimed]):
-                break
-            self._table.pause(attempt, "ticks were claimed")
-        return True
+                return True
+            self._table.pause(next(tries), "ticks were claimed")
 
     def complete(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None) -> None:
-        packed = None if roster is None else _pack(roster)
-        for attempt in count():
+        packed, tries = None if roster is None else _pack(roster), count()
+        while True:
             tick = self._tick(kind)
             if tick.get("completed_s", tick_s) > tick_s:
                 return
@@ -62,8 +61,8 @@ class Ticks:
             if "roster" in new:
                 self._remove(new if failed else tick)
             if not failed:
-                break
-            self._table.pause(attempt, "ticks were completed")
+                return
+            self._table.pause(next(tries), "ticks were completed")
 
     def roster(self) -> Roster | None:
         while "roster" in (tick := self._tick(TickKind.SWEEP)):

@@ -1,0 +1,34 @@
+"""One pass of a watchdog in a process of its own, which kills itself right before an effect."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from crashing import Clients, a_policy
+
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.watchdog import run_tick
+from fuse import Fuse
+
+
+class Outbox:
+    """What people have got, where it outlives the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.touch()
+
+    def append(self, alert_id: str) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{alert_id}\n")
+
+
+def main(url: str, ledger_path: str, outbox_path: str, tick_s: str, point: str) -> None:
+    fuse = Fuse(blows_before=int(point), kill=lambda: os.kill(os.getpid(), signal.SIGKILL))
+    with SqliteLedger.open(Path(ledger_path)) as ledger:
+        shell = Clients.of(url).shell(ledger, a_policy(), fuse, Outbox(Path(outbox_path)))
+        run_tick(shell, tick_s=int(tick_s), now_s=int(tick_s))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,22 @@
+"""One watchdog of several, in a process of its own: it looks at everything when it is told to."""
+
+import sys
+from pathlib import Path
+
+from crashing import Clients, a_policy
+
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.watchdog import look_at_everything
+from fuse import Fuse
+
+
+def main(url: str, ledger_path: str, now_s: str) -> None:
+    policy = a_policy(flip={"fleet_cap": "3"})
+    with SqliteLedger.open(Path(ledger_path), lock_timeout_s=30) as ledger:
+        shell = Clients.of(url).shell(ledger, policy, Fuse(), [])
+        print("ready", flush=True)  # noqa: T201 - told to who started it
+        sys.stdin.readline()
+        assert not look_at_everything(shell, now_s=int(now_s)).failures
+
+
+main(*sys.argv[1:])

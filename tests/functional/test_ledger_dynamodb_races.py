@@ -1,0 +1,387 @@
+"""The DynamoDB ledger in races, where calls take time and meet each other, and when a process is killed."""
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain, count
+from math import inf
+
+import pytest
+from some_changes import MAIL, A, a_change, a_digest, an_alert, kinds, sent_ids
+from some_flips import an_intent, becomes
+
+from burstlab.dynamodb import DynamoDb
+from burstwatch.core.flips import Direction, Hold
+from burstwatch.core.ledger import Begun, Caps, Change, EntryKind, TickKind
+from fuse import Killed
+from ledgers import DynamoHome
+
+CALL_S = 0.002
+HOLD = Hold(volume_id=A, by="ann", reason="", placed_at_s=1, until_s=100)
+VOLUME_IDS = [f"vol-{number:02}" for number in range(10)]
+CAPS = [{"volumes": 4}, {"usd_per_month": 45.0}, {"volumes": 4, "usd_per_month": 1000.0}]
+
+
+@pytest.fixture
+def home():
+    """A table whose calls take time, so that transactions stand in each other's way."""
+    place = DynamoHome(endpoint=None)
+    place.table.latency_s = CALL_S
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def ledger(home):
+    return home.open()
+
+
+def at_once(actions):
+    """What each of several threads found that all began at once."""
+    barrier = threading.Barrier(len(actions))
+
+    def act(action):
+        barrier.wait(timeout=10)
+        return action()
+
+    with ThreadPoolExecutor(max_workers=len(actions)) as pool:
+        return list(pool.map(act, actions))
+
+
+def racers(home, act, how_many=6):
+    """What each of several processes found that has the ledger open for itself."""
+    ledgers = [home.open() for _ in range(how_many)]
+    return at_once([lambda me=me, own=own: act(me, own) for me, own in enumerate(ledgers)])
+
+
+# Races
+
+
+@pytest.mark.parametrize("caps", CAPS)
+def test_of_ten_who_race_for_four_places_four_get_one_and_know_who_came_before(home, ledger, caps):
+    """Each wants all ten volumes, beginning with another: four intents, on four volumes, at $10 each."""
+
+    def act(me, own):
+        found = []
+        for number in range(10):
+            intent = an_intent(VOLUME_IDS[(me + number) % 10], revision=100 + me)
+            found.append((intent.volume_id, begin(own, intent, **caps)))
+        return [(volume_id, one) for volume_id, one in found if one.begun is Begun.RECORDED]
+
+    recorded = list(chain.from_iterable(racers(home, act, 10)))
+    assert sorted(one.volumes for _, one in recorded) == [0, 1, 2, 3]
+    assert sorted(one.usd_per_month for _, one in recorded) == [0.0, 10.0, 20.0, 30.0]
+    assert home.reserved() == (4, 40.0)
+    assert set(ledger.states()) == {volume_id for volume_id, _ in recorded}
+
+
+def begin(ledger, intent, **caps):
+    return ledger.begin(intent, Caps(**caps), now_s=0, heeds_holds=True, channels=[])
+
+
+def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(home, ledger):
+    """Six flip ten volumes out and home, again and again; at $10 each the spend cap lets two be away."""
+    caps = {"volumes": 3, "usd_per_month": 25.0}
+
+    def act(me, own):
+        found = []
+        for number in range(8):
+            volume_id = VOLUME_IDS[(me * 3 + number) % 10]
+            state = own.states_of({volume_id}).get(volume_id)
+            if state and state.flip:
+                continue
+            revision = state.revision if state else None
+            for direction in Direction:
+                new = (revision or 0) + 1
+                begun = begin(
+                    own, an_intent(volume_id, expected=revision, revision=new, direction=direction), **caps
+                )
+                found.append(begun)
+                if begun.begun is not Begun.RECORDED:
+                    break
+                revision = new
+            else:
+                restored = becomes(
+                    EntryKind.RESTORED, None, volume_id, expected=revision, revision=revision + 1
+                )
+                assert own.commit([restored], channels=[]) == {volume_id}
+        return found
+
+    said = list(chain.from_iterable(racers(home, act)))
+    recorded = [begun for begun in said if begun.begun is Begun.RECORDED]
+    assert recorded
+    assert {begun.volumes for begun in recorded} <= {0, 1}
+    assert home.reserved() == (0, 0.0)
+    intents = [e for v in VOLUME_IDS for e in ledger.entries(v) if e.kind is EntryKind.INTENT]
+    assert len(intents) == len(recorded)
+
+
+def test_of_many_who_change_one_revision_exactly_one_wins_each_time(home, ledger):
+    """With an entry it is a transaction, without one it is not; both count."""
+
+    def act(me, own):
+        wins = []
+        for revision in range(1, 13):
+            change = a_change(expected=revision - 1 or None, revision=revision)
+            if revision % 2:
+                change = Change(volume_id=A, expected_revision=change.expected_revision, state=change.state)
+            while True:
+                if own.commit([change], channels=[MAIL]):
+                    wins.append(revision)
+                    break
+                if own.states_of({A}) and own.states_of({A})[A].revision >= revision:
+                    break
+        return wins
+
+    wins = sorted(chain.from_iterable(racers(home, act)))
+    assert wins == list(range(1, 13))
+    changed = [entry.revision for entry in ledger.entries(A) if entry.kind is EntryKind.LEVEL_CHANGED]
+    assert changed == [revision for revision in wins if revision % 2 == 0]
+    assert len(sent_ids(ledger, MAIL)) == 6
+
+
+def test_of_many_who_send_alerts_exactly_one_sends_each(home, ledger):
+    alerts = [an_alert(f"vol-{number:02}") for number in range(20)]
+    ledger.commit([a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts], channels=[MAIL])
+    waiting = ledger.waiting(channels=[MAIL])
+
+    def act(me, own):
+        sent = []
+        for delivery in waiting:
+            if own.claim(delivery, now_s=0, lease_s=60):
+                sent.append(delivery.alert.alert_id)
+                own.delivered(delivery, at_s=1)
+        return sent
+
+    assert sorted(chain.from_iterable(racers(home, act))) == sorted(alert.alert_id for alert in alerts)
+    assert home.count_undelivered() == 0
+
+
+def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(home, ledger):
+    """Each of 15 pairs is bundled by some while others send its parts: a part goes alone or in its digest."""
+    pairs = [[an_alert(f"vol-{number:02}-{part}") for part in "ab"] for number in range(15)]
+    ledger.commit([a_change(str(a.volume_id), alerts=(a,)) for pair in pairs for a in pair], channels=[MAIL])
+    by_id = {delivery.alert.alert_id: delivery for delivery in ledger.waiting(channels=[MAIL])}
+
+    def act(me, own):
+        told = []
+        for one, two in pairs:
+            if me % 2:
+                own.bundle([one.alert_id, two.alert_id], a_digest(one, two), channels=[MAIL])
+            elif own.claim(by_id[two.alert_id], now_s=0, lease_s=60):
+                told.append(two.volume_id)
+                own.delivered(by_id[two.alert_id], at_s=1)
+        for delivery in own.waiting(channels=[MAIL]):
+            if own.claim(delivery, now_s=0, lease_s=60):
+                told += told_by(delivery.alert)
+                own.delivered(delivery, at_s=1)
+        return told
+
+    told = list(chain.from_iterable(racers(home, act)))
+    for delivery in ledger.waiting(channels=[MAIL]):
+        assert ledger.claim(delivery, now_s=0, lease_s=60)
+        told += told_by(delivery.alert)
+        ledger.delivered(delivery, at_s=1)
+    assert sorted(told) == sorted(alert.volume_id for pair in pairs for alert in pair)
+    assert home.count_undelivered() == 0
+
+
+def told_by(alert):
+    return [
+        line["volume_id"] for line in alert.evidence.get("most_urgent") or [{"volume_id": alert.volume_id}]
+    ]
+
+
+def test_a_tick_that_many_want_is_claimed_by_one(home, ledger):
+    def act(me, own):
+        ticks = range(60, 360, 60)
+        return [tick_s for tick_s in ticks if own.claim_tick(TickKind.FOCUS, tick_s, now_s=0, lease_s=60)]
+
+    assert sorted(chain.from_iterable(racers(home, act))) == list(range(60, 360, 60))
+
+
+def test_rosters_that_are_written_at_once_leave_one_whole(home, ledger):
+    fleets = [frozenset(range(me, me + 50_000)) for me in range(4)]
+
+    def act(me, own):
+        own.complete_tick(TickKind.SWEEP, 300 * me, roster=fleets[me])
+        return own.roster().tick_s
+
+    assert max(racers(home, act, 4)) == 900
+    assert (ledger.roster().tick_s, ledger.roster().fingerprints) == (900, fleets[3])
+    assert sum(bool(items) and pk.startswith("roster ") for pk, items in home.everything().items()) == 1
+
+
+def test_holds_that_are_placed_and_lifted_at_once_are_each_told(home, ledger):
+    def act(me, own):
+        own.place_hold(replace(HOLD, by=f"{me}"))
+        return own.lift_hold(A, by=f"{me}", at_s=2)
+
+    lifted = [hold for hold in racers(home, act) if hold]
+    assert lifted
+    assert Counter(kinds(ledger)) == {EntryKind.HELD: 6, EntryKind.RELEASED: len(lifted)}
+
+
+def before_it_writes(ledger, monkeypatch, happens):
+    """This happens once, when the ledger has read and not yet written."""
+    write = ledger._table.write
+
+    def write_late(actions):
+        monkeypatch.undo()
+        happens()
+        return write(actions)
+
+    monkeypatch.setattr(ledger._table, "write", write_late)
+
+
+def test_of_a_hold_that_is_replaced_while_it_is_lifted_the_new_one_is_lifted(home, ledger, monkeypatch):
+    old, new = (replace(HOLD, reason=reason) for reason in ("old", "new"))
+    ledger.place_hold(old)
+    before_it_writes(ledger, monkeypatch, lambda: home.open().place_hold(new))
+    assert ledger.lift_hold(A, by="bob", at_s=2) == new
+    told = [(entry.kind, entry.body["reason"]) for entry in ledger.entries(A)]
+    assert told == [(EntryKind.HELD, "old"), (EntryKind.HELD, "new"), (EntryKind.RELEASED, "new")]
+
+
+def test_an_intent_that_meets_a_hold_half_way_is_held(home, ledger, monkeypatch):
+    before_it_writes(ledger, monkeypatch, lambda: home.open().place_hold(replace(HOLD, volume_id=None)))
+    assert begin(ledger, an_intent(A)).begun is Begun.HELD
+    assert home.reserved() == (0, 0.0)
+    assert ledger.entries(A) == []
+
+
+# Crashes
+
+
+class MortalTable(DynamoDb):
+    """One whose client dies right before, or right after, the call of this number has its effect."""
+
+    dies_at = None
+
+    def set_death(self, number, *, after=False):
+        self.dies_at, self.dies_after, self.numbers = number, after, count()
+        self.calls.clear()
+
+    def _serve(self, request, event_name, **given):
+        left = inf if self.dies_at is None else self.dies_at - next(self.numbers)
+        if left < 0 or (left == 0 and not self.dies_after):
+            raise Killed
+        answer = super()._serve(request, event_name, **given)
+        if left == 0:
+            raise Killed
+        return answer
+
+
+ALERTS = [an_alert(f"vol-{number:03}") for number in range(120)]
+CHANGES = [a_change(str(alert.volume_id), alerts=(alert,)) for alert in ALERTS]
+IDS = [alert.alert_id for alert in ALERTS]
+DIGEST = a_digest(*ALERTS)
+
+
+def nothing(ledger, _now_s=0):
+    """Of a ledger that is new."""
+
+
+def commit_some(ledger, _now_s=0):
+    ledger.commit(CHANGES[:5], channels=[MAIL])
+
+
+def ask_for_a_flip(ledger, _now_s=0):
+    begin(ledger, an_intent(A))
+
+
+def come_back(ledger, _now_s=0):
+    ledger.commit([becomes(EntryKind.RESTORED, None, A, expected=100, revision=101)], channels=[])
+
+
+def raise_alerts(ledger, _now_s=0):
+    ledger.commit(CHANGES, channels=[MAIL])
+
+
+def bundle(ledger, _now_s=0):
+    ledger.bundle(IDS, DIGEST, channels=[MAIL])
+
+
+def raise_a_digest(ledger, _now_s=0):
+    raise_alerts(ledger)
+    bundle(ledger)
+
+
+def send(ledger, now_s):
+    for delivery in ledger.waiting(channels=[MAIL]):
+        if ledger.claim(delivery, now_s=now_s, lease_s=60):
+            ledger.delivered(delivery, at_s=7)
+
+
+def sweep(ledger, _now_s=0):
+    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset(range(60_000)))
+
+
+def sweep_again(ledger, _now_s=0):
+    ledger.complete_tick(TickKind.SWEEP, 600, roster=frozenset(range(100_000)))
+
+
+@pytest.mark.parametrize(
+    ("before", "act"),
+    [
+        (nothing, commit_some),
+        (nothing, ask_for_a_flip),
+        (ask_for_a_flip, come_back),
+        (raise_alerts, bundle),
+        (raise_a_digest, send),
+        (commit_some, send),
+        (sweep, sweep_again),
+    ],
+)
+def test_a_process_killed_before_or_after_any_call_leaves_what_the_next_can_finish(before, act):
+    """It ends as if nobody had been killed: nothing lost, nothing half, each alert told once."""
+    calls, expected = played(before, act)
+    for number in range(calls):
+        for after in (False, True):
+            assert played(before, act, dies_at=number, dies_after=after)[1] == expected
+
+
+def played(before, act, *, dies_at=None, dies_after=False):
+    """How many calls one takes who does not die, and what is there in the end.
+
+    Whoever dies is followed by another, an hour later.
+    """
+    home = DynamoHome(endpoint=None, table=MortalTable())
+    try:
+        before(home.open(clock=lambda: 0.0))
+        home.table.set_death(dies_at, after=dies_after)
+        if dies_at is not None:
+            with pytest.raises(Killed):
+                act(home.open(clock=lambda: 0.0), 0.0)
+            home.table.set_death(None)
+            home.reserved()
+        act(home.open(clock=lambda: 3600.0), 3600.0)
+        return home.table.calls.total(), seen_in(home)
+    finally:
+        home.close()
+
+
+def seen_in(home):
+    ledger = home.open()
+    told = Counter(
+        (pk, item["kind"]["S"])
+        for pk, items in home.everything().items()
+        for item in items.values()
+        if pk.startswith("history ")
+    )
+    sent = sorted(sent_ids(ledger, MAIL))
+    return ledger.states(), told, sent, home.count_undelivered(), home.reserved(), ledger.roster()
+
+
+@pytest.mark.parametrize("dies_after", [False, True])
+def test_a_hold_is_there_when_it_was_told_and_only_then(dies_after):
+    home = DynamoHome(endpoint=None, table=MortalTable())
+    try:
+        home.table.set_death(0, after=dies_after)
+        with pytest.raises(Killed):
+            home.open().place_hold(HOLD)
+        home.table.set_death(None)
+        assert len(home.open().holds(0)) == len(home.open().entries(A)) == dies_after
+    finally:
+        home.close()

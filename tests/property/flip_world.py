@@ -1,0 +1,462 @@
+"""AWS, a fleet, two watchdogs and an operator in one process; the lab keeps the record of what was done.
+
+The readers, the modifier, the ledger and the watchdog are the product's own. Beneath them stands a client
+that looks like boto3's and asks the lab without a wire between.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from burstlab.answers import AwsError as LabError
+from burstlab.clock import LabClock
+from burstlab.fleet import LabFleet, LabSettings
+from burstlab.metrics import read_datapoints
+from burstlab.modification import Modification, Shape, Wanted
+from burstlab.simulation import SimulatedVolume
+from burstlab.volume import LabVolume
+from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.cloudwatch import MetricsRead
+from burstwatch.adapters.ec2 import Ec2Reader, modification_from
+from burstwatch.adapters.ec2_modify import Ec2Modifier
+from burstwatch.adapters.errors import explain
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, WindowMark, hold_on
+from burstwatch.core.ledger import Begun, Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.orders import Order
+from burstwatch.core.place import Place
+from burstwatch.core.policy import Policy
+from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.samples import Series
+from burstwatch.core.target import Wish
+from burstwatch.flip import carry_out
+from burstwatch.shell import Shell
+from burstwatch.watchdog import look_at_everything, run_tick
+from fuse import CHANNEL, ChannelOnFuse, Fuse, Killed, LedgerOnFuse, ModifierOnFuse, Trap
+
+START = datetime(2026, 11, 20, 0, 0, tzinfo=UTC)
+OPT_IN = "burstwatch:mode"
+DAY_S = 24 * 3600
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A modification that AWS accepted of us, as the lab has it."""
+
+    volume_id: str
+    by: str
+    at_s: int
+    volume_type: str
+    direction: Direction
+
+    @property
+    def is_automatic(self) -> bool:
+        return self.by == WATCHDOG
+
+
+def _refused(code: str, message: str, status: int, operation: str) -> ClientError:
+    answer = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": status, "RequestId": "1", "HTTPHeaders": {}},
+    }
+    return ClientError(answer, operation)
+
+
+FAULTS: Mapping[str, tuple[Callable[[str], Exception], bool]] = {
+    "lost before": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), False),
+    "lost after": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), True),
+    "broken before": (lambda op: _refused("InternalError", "oh", 500, op), False),
+    "broken after": (lambda op: _refused("InternalError", "oh", 500, op), True),
+    "throttled": (lambda op: _refused("RequestLimitExceeded", "slow down", 503, op), False),
+    "forbidden": (lambda op: _refused("UnauthorizedOperation", "You are not authorized", 403, op), False),
+}
+"""What may become of a ModifyVolume, and whether AWS has done by then what was asked."""
+
+
+class InProcessEc2:
+    """boto3's EC2 client, as far as the watchdog uses it, in front of a lab."""
+
+    def __init__(self, fleet: LabFleet) -> None:
+        self._fleet = fleet
+        self.unreadable: set[str] = set()
+        self.fault: str | None = None
+
+    def describe_volumes(self, VolumeIds=(), Filters=(), **_: object):  # noqa: N803 - AWS's names
+        self._fail("describe_volumes")
+        known = {volume.volume_id: self._fleet.find(volume.volume_id) for volume in self._fleet}
+        if missing := [each for each in VolumeIds if each not in known]:
+            raise _refused("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
+        chosen = {each["Name"]: each["Values"] for each in Filters}
+        found = [
+            _volume(volume)
+            for volume in known.values()
+            if (not VolumeIds or volume.volume_id in VolumeIds)
+            and volume.volume_id in chosen.get("volume-id", known)
+            and volume.shown().volume_type in chosen.get("volume-type", (volume.shown().volume_type,))
+        ]
+        return {"Volumes": found}
+
+    def describe_volumes_modifications(self, Filters=(), **_: object):  # noqa: N803
+        self._fail("describe_volumes_modifications")
+        chosen = {each["Name"]: each["Values"] for each in Filters}
+        told = [
+            _modification(volume.volume_id, self._fleet.find(volume.volume_id).modification)
+            for volume in self._fleet
+            if volume.modification is not None
+            and volume.volume_id in chosen.get("volume-id", (volume.volume_id,))
+        ]
+        states = chosen.get("modification-state")
+        return {
+            "VolumesModifications": [
+                each for each in told if not states or each["ModificationState"] in states
+            ]
+        }
+
+    def describe_instances(self, InstanceIds=(), **_: object):  # noqa: N803
+        return {
+            "Reservations": [
+                {
+                    "Instances": [
+                        {"InstanceId": each, "State": {"Name": "running"}, "InstanceType": "t2.micro"}
+                    ]
+                }
+                for each in InstanceIds
+            ]
+        }
+
+    def describe_instance_types(self, **_: object):
+        return {"InstanceTypes": []}
+
+    def modify_volume(self, VolumeId, VolumeType, Iops=None, Throughput=None):  # noqa: N803
+        fault = FAULTS[self.fault] if self.fault else None
+        if fault and not fault[1]:
+            raise fault[0]("ModifyVolume")
+        try:
+            wanted = Wanted(volume_type=VolumeType, iops=Iops, throughput_mib_s=Throughput)
+            if VolumeId not in self._fleet:
+                raise LabError("InvalidVolume.NotFound", "no such volume")  # noqa: TRY301 - told as the rest is
+            modification = self._fleet.modify(VolumeId, wanted)
+        except LabError as error:
+            raise _refused(error.code, str(error), error.status, "ModifyVolume") from error
+        if fault:
+            raise fault[0]("ModifyVolume")
+        return {"VolumeModification": _modification(VolumeId, modification)}
+
+    def _fail(self, operation: str) -> None:
+        if operation in self.unreadable:
+            raise _refused("RequestLimitExceeded", "slow down", 503, operation)
+
+
+def _volume(volume: SimulatedVolume) -> dict[str, Any]:
+    shown, attachment = volume.shown(), volume.attachment
+    return {
+        "VolumeId": volume.volume_id,
+        "VolumeType": shown.volume_type,
+        "Size": volume.size_gib,
+        "Iops": shown.iops,
+        "CreateTime": volume.created_at,
+        "Attachments": [{"InstanceId": attachment.instance_id, "State": "attached"}] if attachment else [],
+        "Tags": [{"Key": key, "Value": value} for key, value in volume.tags.items()],
+        **({"Throughput": shown.throughput_mib_s} if shown.throughput_mib_s else {}),
+    }
+
+
+def _modification(volume_id: str, told: Modification) -> dict[str, Any]:
+    return {
+        "VolumeId": volume_id,
+        "ModificationState": told.state,
+        "StartTime": told.started_at,
+        "EndTime": told.ended_at,
+        "Progress": told.progress_pct,
+        **_shape("Original", told.original),
+        **_shape("Target", told.target),
+    }
+
+
+def _shape(side: str, shape: Shape) -> dict[str, Any]:
+    return {
+        f"{side}VolumeType": shape.volume_type,
+        f"{side}Size": shape.size_gib,
+        f"{side}Iops": shape.iops,
+        f"{side}Throughput": shape.throughput_mib_s,
+    }
+
+
+class InProcessCloudWatch:
+    """The watchdog's reader of metrics, in front of a lab."""
+
+    def __init__(self, fleet: LabFleet) -> None:
+        self._fleet = fleet
+        self.is_unreadable = False
+
+    def read(self, queries, start_s, end_s) -> MetricsRead:
+        if self.is_unreadable:
+            failure = explain(_refused("Throttling", "slow down", 400, "GetMetricData"))
+            return MetricsRead(unread=dict.fromkeys(queries, failure))
+        return MetricsRead(series={query: self._series(query, start_s, end_s) for query in queries})
+
+    def _series(self, query, start_s: float, end_s: float) -> Series:
+        if query.subject_id not in self._fleet:
+            return Series()
+        points = read_datapoints(
+            self._fleet.find(query.subject_id),
+            query.metric,
+            query.stat,
+            period_s=60,
+            from_s=int(start_s),
+            to_s=int(end_s),
+            now_s=self._fleet.clock.now_s(),
+            settings=self._fleet.settings,
+        )
+        return Series.of(zip(points.starts_s, points.values, strict=True))
+
+
+class LatePool:
+    """In place of threads: what was submitted is done, in order, when the first result is asked for.
+
+    A failing example must fail again in the same way.
+    """
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self._waiting: list[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._work()
+
+    def submit(self, do: Callable[..., Any], *given: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self._waiting.append((future, do, given))
+        return future
+
+    def _work(self) -> None:
+        for future, do, given in self._waiting:
+            try:
+                future.set_result(do(*given))
+            except BaseException as error:  # noqa: BLE001 - handed on to who asks for the result
+                future.set_exception(error)
+
+
+@dataclass
+class LawfulLedger:
+    """The ledger, which no automatic intent may enter that is held, contested or not opted in."""
+
+    ledger: SqliteLedger
+    world: "World"
+
+    def __getattr__(self, name):
+        return getattr(self.ledger, name)
+
+    def begin(self, change: Change, caps, *, now_s, heeds_holds, channels):
+        before = self.ledger.states_of({change.volume_id}).get(change.volume_id)
+        hold = hold_on(self.ledger.holds(now_s), change.volume_id, now_s)
+        beginning = self.ledger.begin(change, caps, now_s=now_s, heeds_holds=heeds_holds, channels=channels)
+        flip = change.state.flip
+        if beginning.begun is Begun.RECORDED:
+            self.world.intents.add((change.volume_id, flip.intent_id))
+            assert hold is None, f"{change.volume_id} is begun while on hold"
+            is_contested = before is not None and before.contested_at_s is not None
+            assert not (is_contested and flip.by == WATCHDOG), f"{change.volume_id} is contested"
+        return beginning
+
+
+@dataclass
+class LawfulModifier:
+    """Sends on, after it has looked whether this may be sent at all; keeps who asked for what AWS took."""
+
+    modifier: Ec2Modifier
+    world: "World"
+    by: str
+
+    def modify(self, volume_id, configuration, **options):
+        world = self.world
+        state = world.ledger.states_of({volume_id}).get(volume_id)
+        flip = state.flip if state else None
+        if volume_id in world.fleet:
+            assert flip is not None
+            assert (flip.phase, flip.by, flip.asked_for) == (Phase.ASKED, self.by, configuration)
+            assert (volume_id, flip.intent_id) in world.intents
+            told = {entry.body.get("intent_id") for entry in world.entries(volume_id, EntryKind.INTENT)}
+            assert flip.intent_id in told, f"{volume_id} is sent without an intent in its history"
+            if self.by == WATCHDOG:
+                self._check_automatic(volume_id, flip)
+        known = world.newest(volume_id)
+        answer = self.modifier.modify(volume_id, configuration, **options)
+        newest = world.newest(volume_id)
+        if newest is not None and newest != known:
+            at_s = int(newest.started_at.timestamp())
+            world.taken.append(Taken(volume_id, self.by, at_s, newest.target.volume_type, flip.direction))
+        return answer
+
+    def _check_automatic(self, volume_id, flip) -> None:
+        world, volume = self.world, self.world.fleet.find(volume_id)
+        is_return_by_hand = flip.direction is Direction.BACK and flip.cause is Cause.BY_HAND
+        assert volume.tags.get(OPT_IN) == "auto" or is_return_by_hand, f"{volume_id} is not opted in"
+        ours = [one for one in world.taken if one.volume_id == volume_id]
+        newest = world.newest(volume_id)
+        if newest is not None and ours and ours[-1].at_s == int(newest.started_at.timestamp()):
+            assert newest.has_ended, f"{volume_id} is sent while our own modification is in progress"
+
+
+@dataclass
+class World:
+    """Everything there is, with the rules of the lab and of the policy that were drawn."""
+
+    policy: Policy
+    settings: LabSettings
+    sent: list[str] = field(default_factory=list)
+    taken: list[Taken] = field(default_factory=list)
+    intents: set[tuple[str, str]] = field(default_factory=set)
+    shapes: dict[str, list[Configuration]] = field(default_factory=dict)
+    deaths: int = 0
+    ticks: int = 0
+
+    def __post_init__(self) -> None:
+        self.fleet = LabFleet(LabClock.by_hand(START), self.settings)
+        self.ledger = SqliteLedger.in_memory()
+        self.ec2 = InProcessEc2(self.fleet)
+        self.cloudwatch = InProcessCloudWatch(self.fleet)
+
+    @property
+    def now_s(self) -> int:
+        return self.fleet.now_s()
+
+    def entries(self, volume_id: str, *kinds: EntryKind) -> list[LedgerEntry]:
+        return [entry for entry in self.ledger.entries(volume_id) if entry.kind in kinds]
+
+    def state(self, volume_id: str) -> VolumeState | None:
+        return self.ledger.states_of({volume_id}).get(volume_id)
+
+    def newest(self, volume_id: str) -> Modification | None:
+        if volume_id not in self.fleet:
+            return None
+        return next(reversed(self.fleet.modifications(volume_id)), None)
+
+    def add(self, size_gib: int, tags: Mapping[str, str]) -> str:
+        volume_id = self.fleet.add(LabVolume(size_gib=size_gib, load="idle", tags=tags))
+        self.shapes[volume_id] = [Configuration(volume_type=VolumeType.GP2)]
+        return volume_id
+
+    def live(
+        self,
+        minutes: int,
+        *,
+        every_min: int = 1,
+        upsets: Mapping[int, "Upset"] | None = None,
+        traps: Sequence[Trap] = (),
+    ) -> None:
+        """So many minutes with a tick every so many of them, some of them upset, and traps on the way."""
+        for number, _ in enumerate(range(0, minutes, every_min)):
+            self.fleet.clock.advance(60 * every_min - self.now_s % 60)
+            upset = (upsets or {}).get(number, NOTHING)
+            tick_s = self.now_s
+            self.fleet.clock.advance(upset.late_s)
+            for _ in range(upset.times):
+                self.tick(tick_s, Fuse(traps=traps))
+
+    def tick(self, tick_s: int, fuse: Fuse) -> None:
+        self.ticks += 1
+        try:
+            run_tick(self.shell(WATCHDOG, fuse), tick_s=tick_s, now_s=self.now_s)
+        except Killed:
+            self.deaths += 1
+
+    def shell(self, by: str, fuse: Fuse | None = None) -> Shell:
+        """A process that begins to live: everything it knows is in the ledger."""
+        fuse = fuse or Fuse()
+        modifier = LawfulModifier(Ec2Modifier(self.ec2), self, by)
+        return Shell(
+            ec2=Ec2Reader(self.ec2),
+            cloudwatch=self.cloudwatch,
+            ledger=LedgerOnFuse(LawfulLedger(self.ledger, self), fuse),
+            calls=CallCounter(),
+            policy=self.policy,
+            place=Place(region="us-east-1"),
+            channels=[ChannelOnFuse(self.sent, fuse)],
+            modifier=ModifierOnFuse(modifier, fuse),
+        )
+
+    def look_beside(self) -> None:
+        """Another watchdog looks at everything."""
+        look_at_everything(self.shell(WATCHDOG), now_s=self.now_s)
+
+    def order(
+        self, volume_id: str, direction: Direction, *, wish: Wish | None = None, for_s: int | None = None
+    ):
+        """An operator flips a volume, or takes it back."""
+        shell = self.shell("ann")
+        order = Order(
+            volume_id=volume_id,
+            direction=direction,
+            cause=Cause.BY_HAND,
+            because="ann wants it",
+            by="ann",
+            wish=wish,
+            return_after_s=None if for_s is None else self.now_s + for_s,
+        )
+        return carry_out(shell, [order], shell.gathering(self.now_s))
+
+    def hold(self, volume_id: str | None, for_s: int) -> None:
+        hold = Hold(
+            volume_id=volume_id,
+            by="ann",
+            reason="release",
+            placed_at_s=self.now_s,
+            until_s=self.now_s + for_s,
+        )
+        self.ledger.place_hold(hold)
+
+    def release(self, volume_id: str) -> None:
+        """Nobody holds it any more, and what others did to it is settled."""
+        for held in (None, volume_id):
+            self.ledger.lift_hold(held, by="ann", at_s=self.now_s)
+        state = self.state(volume_id)
+        if state is not None and state.contested_at_s is not None:
+            after = replace(state, revision=max(state.revision + 1, self.now_s), contested_at_s=None)
+            change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
+            assert self.ledger.commit([change], channels=[CHANNEL])
+
+    def mark_window(self, name: str, *, starts: bool) -> None:
+        until_s = None if starts else self.now_s + 1
+        self.ledger.mark_window(
+            WindowMark(name=name, starts=starts, by="ann", at_s=self.now_s, until_s=until_s)
+        )
+
+    def modify_as_others(self, volume_id: str, wanted: Wanted) -> bool:
+        """Terraform, the console, a driver; AWS may refuse them as well."""
+        try:
+            told = self.fleet.modify(volume_id, wanted)
+        except LabError:
+            return False
+        made = modification_from(_modification(volume_id, told)).target.configuration()
+        self.shapes[volume_id].append(made)
+        return True
+
+    def mend(self) -> None:
+        """Nothing goes wrong any more."""
+        self.ec2.fault, self.ec2.unreadable, self.cloudwatch.is_unreadable = None, set(), False
+        self.fleet.change_settings(modify_outcome="completed")
+        for change_of in list(self.fleet):
+            if change_of.change is not None:
+                self.fleet.end_modification(change_of.volume_id)
+
+    def taken_of(self, volume_id: str) -> Iterable[Taken]:
+        return (one for one in self.taken if one.volume_id == volume_id)
+
+
+@dataclass(frozen=True)
+class Upset:
+    """What becomes of one tick: it runs so many times, and so late."""
+
+    times: int = 1
+    late_s: int = 0
+
+
+NOTHING = Upset()

@@ -1,0 +1,396 @@
+"""Whatever happens to volumes, watchdogs and operators, and whoever dies: the rules of flipping hold.
+
+Hypothesis writes the story: loads, ticks that are lost, doubled or late, faults of AWS, changes by others,
+operators, windows and deaths at any effect. The rules are judged by the lab's own record of what it accepted.
+
+``FLIP_STORIES=2000 pytest tests/property/test_flip_laws.py`` plays more of them.
+"""
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from flip_world import DAY_S, FAULTS, NOTHING, OPT_IN, LatePool, Upset, World
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from burstlab.fleet import LabSettings
+from burstlab.modification import Wanted
+from burstwatch.core.flips import Direction
+from burstwatch.core.ledger import EntryKind
+from burstwatch.core.policy import FlipBackPolicy, FlipPolicy, Policy, QuotaRule
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.target import ReturnMode, Wish
+from burstwatch.core.windows import LeadPolicy
+from fuse import CHANNEL, Trap, die
+
+STORIES = int(os.environ.get("FLIP_STORIES", "25"))
+SAME_START_S = 5
+SIZES = st.one_of(st.sampled_from([8, 100, 500]), st.integers(8, 999))
+LOADS = st.sampled_from(["idle", "steady:90", "steady:1200", "steady:2500", "steady:3000"])
+TARGETS = st.sampled_from(["gp3", "io1", "io1", "io2"])
+WHICH = st.sampled_from([0, 0, 1, 1, 2])
+
+
+def minutes(number: int) -> timedelta:
+    return timedelta(minutes=number)
+
+
+@st.composite
+def policies(draw) -> Policy:
+    """As shipped, or as quick as may be, which tempts it to thrash."""
+    flip, back = FlipPolicy(), FlipBackPolicy()
+    if draw(st.booleans()):
+        flip = FlipPolicy(cooldown=minutes(draw(st.sampled_from([0, 5]))))
+        back = FlipBackPolicy(dwell=minutes(draw(st.sampled_from([0, 10]))), calm_for=minutes(5))
+    return Policy(
+        flip=replace(
+            flip,
+            target=draw(st.sampled_from([VolumeType.GP3, VolumeType.IO1])),
+            quota_rule=draw(st.sampled_from([QuotaRule.FOUR_PER_DAY] * 3 + [QuotaRule.SIX_HOURS])),
+            fleet_cap=draw(st.sampled_from([1, 2, 50, 50])),
+            spend_cap_usd=draw(st.sampled_from([5.0, 250.0, 10_000.0, 10_000.0])),
+        ),
+        flip_back=replace(back, returns=draw(st.sampled_from([ReturnMode.AUTO, *[ReturnMode.ALWAYS] * 2]))),
+        lead=LeadPolicy(least=minutes(5), reserve=minutes(5), per_tib=minutes(60)),
+    )
+
+
+@st.composite
+def labs(draw, policy: Policy) -> LabSettings:
+    return LabSettings(
+        lag_s=draw(st.sampled_from([0, 60, 180])),
+        modifying_s=draw(st.sampled_from([20, 70, 300])),
+        modify_minutes_per_tib=draw(st.sampled_from([10, 120])),
+        modify_rule=str(policy.flip.quota_rule),
+        target_shown_from=draw(st.sampled_from(["accepted", "optimizing", "completed"])),
+        balance_after=draw(st.sampled_from(["kept", "refilled", "reset", "emptied"])),
+    )
+
+
+@st.composite
+def plots(draw) -> tuple[str, int, str] | None:
+    """Somebody's deed near an effect that matters, so many effects later; None where all goes well."""
+    deed = draw(
+        st.sampled_from([None, None, "dies", "dies", "dies", "look", "hold", "flip", "back", "others"])
+    )
+    near = draw(st.sampled_from(["begin", "begin", "begin", "commit", "send", "claim_tick"]))
+    return None if deed is None else (near, draw(st.integers(0, 5)), deed)
+
+
+class FlipLaws(RuleBasedStateMachine):
+    """Three volumes, all but the last of which may be modified automatically."""
+
+    @initialize(data=st.data(), policy=policies(), sizes=st.tuples(SIZES, SIZES, SIZES))
+    def begin(self, data, policy, sizes):
+        self.world = World(policy, data.draw(labs(policy)))
+        self.volume_ids = []
+        for number, size_gib in enumerate(sizes):
+            tags = {"burstwatch:target": data.draw(TARGETS), "burstwatch:window": "release"}
+            self.volume_ids.append(self.world.add(size_gib, tags if number == 2 else tags | {OPT_IN: "auto"}))
+        self.world.live(15, every_min=5)
+
+    def teardown(self):
+        if hasattr(self, "world"):
+            try:
+                self.come_to_rest()
+            finally:
+                self.world.ledger.close()
+
+    @property
+    def fleet(self):
+        return self.world.fleet
+
+    def volume(self, which: int) -> str | None:
+        """A volume that there still is."""
+        volume_id = self.volume_ids[which]
+        return volume_id if volume_id in self.fleet else None
+
+    def live(self, minutes: int, every_min: int = 1, upset=(0, NOTHING), plot=None, about=None) -> None:
+        traps = []
+        if plot is not None:
+            near, later, deed = plot
+            traps = [Trap(name=near, later=later, deed=self.deed(deed, about))]
+        self.world.live(minutes, every_min=every_min, upsets=dict([upset]), traps=traps)
+
+    def deed(self, name: str, volume_id: str | None):
+        """What somebody does in the middle of a pass, to a volume that there still is."""
+        world = self.world
+        deeds = {
+            "hold": lambda: world.hold(volume_id, 600),
+            "flip": lambda: world.order(volume_id, Direction.OUT),
+            "back": lambda: world.order(volume_id, Direction.BACK),
+            "others": lambda: world.modify_as_others(volume_id, Wanted(volume_type="gp3")),
+        }
+        if name == "dies":
+            return die
+        return deeds.get(name, world.look_beside) if volume_id in self.fleet else world.look_beside
+
+    # Time, and what volumes are asked for
+
+    @rule(
+        pace=st.one_of(
+            st.tuples(st.integers(1, 90), st.sampled_from([1, 1, 5])),
+            st.tuples(st.integers(120, 26 * 60), st.just(15)),
+        ),
+        tick=st.integers(0, 9),
+        upset=st.sampled_from([Upset(), Upset(times=0), Upset(times=2), Upset(2, 50), Upset(2, 170)]),
+        plot=plots(),
+    )
+    def time_passes(self, pace, tick, upset, plot):
+        self.live(*pace, upset=(tick, upset), plot=plot)
+
+    @rule(which=WHICH, load=LOADS)
+    def load_changes(self, which, load):
+        if volume_id := self.volume(which):
+            self.fleet.set_load(volume_id, load)
+            self.live(3)
+
+    @rule(which=WHICH, balance_pct=st.integers(10, 50), span=st.integers(5, 14), plot=plots())
+    def storm(self, which, balance_pct, span, plot):
+        """Straight into danger: nothing else makes a watchdog act."""
+        if volume_id := self.volume(which):
+            self.fleet.set_balance(volume_id, balance_pct)
+            self.fleet.set_load(volume_id, "steady:3000")
+            self.live(span, plot=plot, about=volume_id)
+
+    @rule(which=WHICH, span=st.integers(20, 120), plot=plots())
+    def lull(self, which, span, plot):
+        if volume_id := self.volume(which):
+            self.fleet.set_load(volume_id, "idle")
+            self.live(span, 5, plot=plot, about=volume_id)
+
+    @rule(
+        which=WHICH, rounds=st.integers(2, 4), busy=st.integers(6, 40), quiet=st.integers(30, 150),
+        plot=plots(),
+    )  # fmt: skip
+    def ups_and_downs(self, which, rounds, busy, quiet, plot):
+        """The load that makes a naive watchdog thrash."""
+        volume_id = self.volume(which)
+        for number in range(rounds if volume_id else 0):
+            self.fleet.set_balance(volume_id, 40)
+            self.fleet.set_load(volume_id, "steady:3000")
+            self.live(busy, 2, plot=plot if number == 0 else None, about=volume_id)
+            self.fleet.set_load(volume_id, "idle")
+            self.live(quiet, 5)
+
+    # What goes wrong
+
+    def storm_somewhere(self, which, span):
+        if volume_id := self.volume(which):
+            self.fleet.set_balance(volume_id, 25)
+            self.fleet.set_load(volume_id, "steady:3000")
+        self.live(span)
+
+    @rule(fault=st.sampled_from(sorted(FAULTS)), which=WHICH, span=st.integers(1, 10))
+    def modifying_goes_wrong(self, fault, which, span):
+        self.world.ec2.fault = fault
+        self.storm_somewhere(which, span)
+        self.world.ec2.fault = None
+
+    @rule(
+        unreadable=st.sets(
+            st.sampled_from(["describe_volumes", "describe_volumes_modifications", "metrics"]), min_size=1
+        ),
+        span=st.integers(1, 8),
+    )
+    def reading_goes_wrong(self, unreadable, span):
+        self.world.ec2.unreadable = unreadable
+        self.world.cloudwatch.is_unreadable = "metrics" in unreadable
+        self.live(span)
+        self.world.ec2.unreadable, self.world.cloudwatch.is_unreadable = set(), False
+
+    @rule(
+        which=WHICH,
+        will_end=st.sampled_from(["completed", "completed", "failed", "failed_early", "stuck"]),
+        ends=st.sampled_from([None, "completed", "failed"]),
+    )
+    def modifications_end_well_or_badly(self, which, will_end, ends):
+        self.fleet.change_settings(modify_outcome=will_end)
+        volume_id = self.volume(which)
+        if volume_id and ends and self.fleet.find(volume_id).change is not None:
+            self.fleet.end_modification(volume_id, ends)
+            self.live(2)
+
+    # What others do
+
+    @rule(
+        which=WHICH,
+        wanted=st.sampled_from(
+            [Wanted(volume_type="gp2"), Wanted(volume_type="gp3"), Wanted(volume_type="io2", iops=3000)]
+        ),
+        more_gib=st.sampled_from([0, 0, 1, 100]),
+        after=st.integers(0, 20),
+    )
+    def others_change_or_resize_it(self, which, wanted, more_gib, after):
+        if volume_id := self.volume(which):
+            if more_gib:
+                wanted = Wanted(size_gib=self.fleet.find(volume_id).size_gib + more_gib)
+            self.world.modify_as_others(volume_id, wanted)
+            self.live(after)
+
+    @precondition(lambda self: len(self.fleet) == 3)
+    @rule(which=WHICH)
+    def others_delete_it(self, which):
+        if volume_id := self.volume(which):
+            self.fleet.remove(volume_id)
+
+    @rule(
+        which=WHICH,
+        tag=st.sampled_from(
+            [
+                (OPT_IN, "auto"), (OPT_IN, "auto"), (OPT_IN, None), (OPT_IN, "observe"),
+                ("burstwatch:ignore", "true"), ("burstwatch:ignore", None),
+                ("burstwatch:critical", "true"), ("burstwatch:critical", None),
+                ("burstwatch:target", "io1"), ("burstwatch:target", "gp3"),
+            ]
+        ),
+    )  # fmt: skip
+    def others_tag_it(self, which, tag):
+        if volume_id := self.volume(which):
+            self.fleet.set_tags(volume_id, dict([tag]))
+            self.live(5)
+
+    # What operators do
+
+    @rule(
+        which=WHICH,
+        volume_type=st.sampled_from([None, VolumeType.GP3, VolumeType.IO1, VolumeType.IO2]),
+        hours=st.sampled_from([None, 1, 6]),
+        after=st.integers(0, 12),
+    )
+    def an_operator_flips_it(self, which, volume_type, hours, after):
+        if volume_id := self.volume(which):
+            wish = None if volume_type is None else Wish(volume_type=volume_type)
+            for_s = None if hours is None else hours * 3600
+            self.world.order(volume_id, Direction.OUT, wish=wish, for_s=for_s)
+            self.live(after)
+
+    @rule(which=WHICH, after=st.integers(0, 12))
+    def an_operator_flips_it_back(self, which, after):
+        if volume_id := self.volume(which):
+            self.world.order(volume_id, Direction.BACK)
+            self.live(after)
+
+    @rule(
+        which=WHICH, what=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
+        span=st.integers(5, 300),
+    )  # fmt: skip
+    def an_operator_says(self, which, what, span):
+        world, volume_id = self.world, self.volume(which)
+        match what:
+            case "hold" | "hold all":
+                world.hold(volume_id if what == "hold" else None, 60 * span)
+            case "release" if volume_id:
+                world.release(volume_id)
+            case "window" | "no window":
+                world.mark_window("release", starts=what == "window")
+        self.live(6)
+
+    # What must hold after each of these
+
+    @invariant()
+    def the_rules_hold(self):
+        if not hasattr(self, "world"):
+            return
+        for volume_id in self.volume_ids:
+            check_thrift(self.world, volume_id)
+            if volume_id in self.fleet:
+                check_memory(self.world, volume_id)
+        check_caps(self.world)
+
+    # What must be so in the end
+
+    def come_to_rest(self):
+        """Everything is mended and nobody asks anything: nothing stays open, and who may return does."""
+        world = self.world
+        world.mend()
+        world.mark_window("release", starts=False)
+        for volume_id in [None, *self.volume_ids]:
+            world.ledger.lift_hold(volume_id, by="ann", at_s=world.now_s)
+        for volume in self.fleet:
+            self.fleet.set_load(volume.volume_id, "idle")
+            self.fleet.set_tags(volume.volume_id, {"burstwatch:critical": None})
+        world.live(30)
+        world.live(4 * 60, every_min=5)
+        world.live(24 * 60, every_min=30)
+        world.live(5)
+        for volume_id in self.volume_ids:
+            if volume_id in self.fleet:
+                self.has_come_to_rest(volume_id)
+        assert not world.ledger.waiting(channels=[CHANNEL])
+
+    def has_come_to_rest(self, volume_id):
+        world, volume, state = self.world, self.fleet.find(volume_id), self.world.state(volume_id)
+        intents = [entry.body["intent_id"] for entry in world.entries(volume_id, EntryKind.INTENT)]
+        ended = world.entries(volume_id, EntryKind.ACCEPTED, EntryKind.NOT_DONE)
+        assert sorted(entry.body["intent_id"] for entry in ended) == sorted(intents)
+        told = {entry.body["alert_id"] for entry in world.entries(volume_id, EntryKind.ALERT)}
+        assert told <= set(world.sent)
+        if state is None or state.flip is None:
+            return
+        assert not state.flip.is_under_way, f"never settled: {state.flip}"
+        is_allowed = volume.tags.get(OPT_IN) == "auto" and volume.tags.get("burstwatch:ignore") != "true"
+        waits = state.contested_at_s is not None or not is_allowed
+        assert state.flip.is_settled or waits, f"does not return: {state.flip}"
+        assert state.flip.is_settled or world.entries(volume_id, EntryKind.LEFT), f"unsaid: {state.flip}"
+
+
+def check_thrift(world, volume_id):
+    """At most three automatic modifications in any 24 h, and the third never onto an expensive type."""
+    automatic = [one for one in world.taken_of(volume_id) if one.is_automatic]
+    for first, fourth in zip(automatic, automatic[3:], strict=False):
+        assert fourth.at_s - first.at_s >= DAY_S, f"four in a day: {automatic}"
+    for first, third in zip(automatic, automatic[2:], strict=False):
+        leaves = third.direction is Direction.OUT and third.volume_type in ("io1", "io2")
+        assert third.at_s - first.at_s >= DAY_S or not leaves, f"stranded: {automatic}"
+
+
+def check_memory(world, volume_id):
+    """The ledger counts everything that AWS took of us, and knows the way back from where it led."""
+    state, ours = world.state(volume_id), list(world.taken_of(volume_id))
+    recent = [one for one in ours if one.at_s > world.now_s - DAY_S]
+    assert state is not None or not recent, f"forgotten: {recent}"
+    open_since_s = state.flip.asked_at_s if state and state.flip and state.flip.is_under_way else None
+    for one in recent:
+        is_known = any(abs(one.at_s - spent.at_s) <= SAME_START_S for spent in state.spent)
+        is_open = open_since_s is not None and one.at_s >= open_since_s
+        assert is_known or is_open, f"{one} is not in {state.spent}"
+    newest = world.newest(volume_id)
+    is_ours = bool(ours) and newest is not None and int(newest.started_at.timestamp()) == ours[-1].at_s
+    if is_ours and newest.state != "failed" and ours[-1].direction is Direction.OUT:
+        flip = state.flip if state else None
+        assert flip is not None, f"no way back from {ours[-1]}"
+        assert flip.original in world.shapes[volume_id]
+
+
+def check_caps(world):
+    """Of volumes that are away or on their way there; one that returns from where it stayed adds nothing.
+
+    What somebody else's resize makes dearer is nobody's to prevent: it counts as it was reserved.
+    """
+    away = [
+        state.flip
+        for state in world.ledger.states().values()
+        if state.flip and state.flip.reserves and state.flip.direction is Direction.OUT
+    ]
+    assert len(away) <= world.policy.flip.fleet_cap
+    more_usd = sum(max(0.0, flip.usd_per_month) for flip in away)
+    assert more_usd <= world.policy.flip.spend_cap_usd + 0.01, f"${more_usd} a month more: {away}"
+
+
+@pytest.fixture(autouse=True)
+def _one_thing_after_the_other(monkeypatch):
+    """Whatever fails must fail again."""
+    monkeypatch.setattr("burstwatch.flip.ThreadPoolExecutor", LatePool)
+
+
+TestFlipLaws = FlipLaws.TestCase
+TestFlipLaws.settings = settings(
+    max_examples=STORIES,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
