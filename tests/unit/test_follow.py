@@ -83,6 +83,8 @@ def outcome(found):
 WAITS = {ASKED: "asked", CHANGING: "changing", ON_TARGET: "on_target"}
 TAKEN_OVER = "no flip, contested: changed_by_others"
 KEPT = "on_target, contested: changed_by_others"
+LOST = "no flip, contested: accepted, changed_by_others"
+LOST_BUT_KEPT = "on_target, contested: accepted, changed_by_others"
 
 # the intent has no outcome yet: the first read, a minute after it
 
@@ -95,8 +97,8 @@ FIRST_READ = {
     # completed, and DescribeVolumes is a little behind
     (OUT, "ours completed"): ALWAYS_TAKEN | {"asked": "on_target: accepted, reached"},
     (OUT, "ours failed"): dict.fromkeys(SHOWS, "no flip: accepted, failed"),
-    (OUT, "undone in progress"): dict.fromkeys(SHOWS, TAKEN_OVER),
-    (OUT, "undone"): dict.fromkeys(SHOWS, TAKEN_OVER) | {"asked": KEPT},
+    (OUT, "undone in progress"): dict.fromkeys(SHOWS, LOST),
+    (OUT, "undone"): dict.fromkeys(SHOWS, LOST) | {"asked": LOST_BUT_KEPT},
     (OUT, "other in progress"): ALWAYS_ASKED,
     (OUT, "other"): ALWAYS_ASKED,
     (BACK, "none"): ALWAYS_ASKED,
@@ -105,8 +107,8 @@ FIRST_READ = {
     (BACK, "ours completed"): ALWAYS_TAKEN | {"asked": "no flip: accepted, restored"},
     (BACK, "ours failed"): dict.fromkeys(SHOWS, "on_target: accepted, failed"),
     # somebody sends it to our target again: it stays known what it was
-    (BACK, "undone in progress"): dict.fromkeys(SHOWS, KEPT),
-    (BACK, "undone"): dict.fromkeys(SHOWS, TAKEN_OVER) | {"before": KEPT},
+    (BACK, "undone in progress"): dict.fromkeys(SHOWS, LOST_BUT_KEPT),
+    (BACK, "undone"): dict.fromkeys(SHOWS, LOST) | {"before": LOST_BUT_KEPT},
     (BACK, "other in progress"): ALWAYS_ASKED,
     (BACK, "other"): ALWAYS_ASKED,
 }

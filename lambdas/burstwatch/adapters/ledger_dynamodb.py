@@ -39,6 +39,7 @@ from burstwatch.adapters.ledger_dynamodb_table import (
     ABSENT,
     MOST_ACTIONS,
     Action,
+    BusyError,
     Client,
     Condition,
     Item,
@@ -180,10 +181,8 @@ class DynamoLedger:
                 reserved = seen.get(write.key, {}).get("away")
                 head = write.head(reserved, unchanged(seen.get(AWAY), "volumes", "micro_usd"))
                 guards = [*head, *naming, *(check(key, not_held) for key in hold_keys)]
-                failed = self._table.write([*guards, *write.told_actions])
-                if not failed:
+                if self._is_recorded(write, guards):
                     return beginning
-                write.told = without(write.told, failed, offset=len(guards))
                 self._table.pause(next(tries), "other intents came first")
 
     def holds(self, now_s: float) -> list[Hold]:
@@ -330,6 +329,15 @@ class DynamoLedger:
                 reserved = found.get("away") if found else None
             write.told = without(write.told, failed, offset=len(head))
             self._table.pause(next(tries), "states changed")
+
+    def _is_recorded(self, write: "_Write", guards: Sequence[Action]) -> bool:
+        """Try it once: who met others looks again first, as they have changed what was looked at."""
+        try:
+            failed = self._table.write_now([*guards, *write.told_actions])
+        except BusyError:
+            return False
+        write.told = without(write.told, failed, offset=len(guards))
+        return not failed
 
     def _send(self, write: "_Write", head: Sequence[Action]) -> frozenset[int]:
         """A state that changes alone, as most do when they are looked at, needs no transaction."""

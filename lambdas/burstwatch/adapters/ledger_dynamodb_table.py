@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
 from burstwatch.adapters.ledger_sqlite_file import LedgerError
+from burstwatch.core.errors import BurstwatchError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,6 +55,10 @@ class Client(Protocol):
     def delete_item(self, **request: Any) -> Any: ...
 
     def transact_write_items(self, **request: Any) -> Any: ...
+
+
+class BusyError(BurstwatchError):
+    """A transaction met others, or the table was asked for too much; it may go through the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +203,33 @@ class Table:
         Returns:
             Nothing where all is done; else the places of those whose condition does not hold.
         """
-        request = [
-            {kind: {"TableName": self._name, **what} for kind, what in action.items()} for action in actions
-        ]
         tries = count()
         while True:
             try:
-                self._client.transact_write_items(TransactItems=request)
-            except AWS_ERRORS as error:
-                codes = _cancelled(error)
-                if failed := frozenset(i for i, code in enumerate(codes) if code == "ConditionalCheckFailed"):
-                    return failed
-                causes = set(codes) - {"None"}
-                if not causes or not causes <= _PASSING:
-                    raise self._error(error, "TransactWriteItems") from error
-                self.pause(next(tries), " and ".join(sorted(causes)))
-            else:
-                return frozenset()
+                return self.write_now(actions)
+            except BusyError as busy:
+                self.pause(next(tries), str(busy))
+
+    def write_now(self, actions: Sequence[Action]) -> frozenset[int]:
+        """The same, tried once.
+
+        Raises:
+            BusyError: others were at the same items; nothing was written.
+        """
+        request = [
+            {kind: {"TableName": self._name, **what} for kind, what in action.items()} for action in actions
+        ]
+        try:
+            self._client.transact_write_items(TransactItems=request)
+        except AWS_ERRORS as error:
+            codes = _cancelled(error)
+            if failed := frozenset(i for i, code in enumerate(codes) if code == "ConditionalCheckFailed"):
+                return failed
+            causes = set(codes) - {"None"}
+            if causes and causes <= _PASSING:
+                raise BusyError(" and ".join(sorted(causes))) from error
+            raise self._error(error, "TransactWriteItems") from error
+        return frozenset()
 
     def pause(self, attempt: int, cause: str) -> None:
         """Wait before the next try, longer each time and at random, so that rivals do not meet again.

@@ -223,7 +223,7 @@ def _settle(case: _Case) -> Step:
     if news is not None and news.target.configuration() == flip.asked_for:
         return _adopt(case, case.sighting.started_s or flip.asked_at_s)
     if news is not None and news.original.configuration() == flip.asked_for:
-        return _taken_over(replace(case, state=taken(case.state, flip.asked_at_s, case.now_s)))
+        return _lose(case)
     unseen = flip.unseen + 1
     waited_s = case.now_s - flip.asked_at_s
     if unseen < NEVER_SENT_READS or waited_s < NEVER_SENT_AFTER_S:
@@ -248,6 +248,15 @@ def _adopt(case: _Case, started_s: int) -> Step:
     told = accepted_event(state.flip, note="AWS's answer was lost; this is what AWS shows now.")
     step = follow(state, case.sighting, policy=case.policy, now_s=case.now_s)
     return Step(state=step.state, events=(told, *step.events))
+
+
+def _lose(case: _Case) -> Step:
+    """AWS took it while nobody looked, and somebody has changed the volume since: too late for an alert."""
+    state = taken(case.state, case.flip.asked_at_s, case.now_s)
+    assert state.flip is not None
+    told = accepted_event(state.flip, note="AWS's answer was lost, and it was changed again since.")
+    step = _taken_over(replace(case, state=state))
+    return Step(state=step.state, events=(replace(told, alert=None), *step.events))
 
 
 def _watch_change(case: _Case) -> Step:
