@@ -22,7 +22,7 @@ from burstwatch.core.flips import OTHERS, WATCHDOG, Direction, Phase, WindowMark
 from burstwatch.core.ledger import EntryKind
 from burstwatch.core.policy import Policy
 from burstwatch.core.prices import VolumeType
-from fuse import CHANNEL, Fuse, Killed
+from fuse import CHANNEL, Fuse, Killed, Trap, die
 
 CI = "vol-000000000000000c1"
 HELD_POINTS: list[int] = []
@@ -209,6 +209,20 @@ def test_a_process_killed_between_any_two_effects_is_started_again_and_all_is_we
     record_property("crash_points", len(effects))
     HELD_POINTS.append(len(effects))
     assert len(effects) >= story.least_points
+
+
+def test_an_intent_that_was_never_sent_is_not_taken_for_the_attempt_before_it_that_failed(lab, tmp_path):
+    """The return fails at once; two minutes after it began the next is recorded, and the process dies."""
+    quick = a_policy(cadence={"sweep_tick": "15m", "focus_at_most": "1m"})
+    story = Story(
+        tell=back_at_the_second_attempt,
+        modifications=["io1", "gp2", "gp2"],
+        policy=quick,
+        least_points=0,
+    )
+    fuse = Fuse(traps=[Trap(name="ModifyVolume", times=3, deed=die)])
+    play = perform(story, lab, tmp_path / "ledger.db", fuse)
+    assert play.deaths == 1
 
 
 @pytest.fixture

@@ -225,14 +225,14 @@ def test_holds_that_are_placed_and_lifted_at_once_are_each_told(home, ledger):
 
 def before_it_writes(ledger, monkeypatch, happens):
     """This happens once, when the ledger has read and not yet written."""
-    write = ledger._table.write
+    write = ledger._table.write_now
 
     def write_late(actions):
         monkeypatch.undo()
         happens()
         return write(actions)
 
-    monkeypatch.setattr(ledger._table, "write", write_late)
+    monkeypatch.setattr(ledger._table, "write_now", write_late)
 
 
 def test_of_a_hold_that_is_replaced_while_it_is_lifted_the_new_one_is_lifted(home, ledger, monkeypatch):
