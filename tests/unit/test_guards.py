@@ -532,3 +532,10 @@ def test_the_account_limit_is_the_policys():
 @pytest.mark.parametrize("now", [GP3, replace(IO2, iops=3_999), GP2])
 def test_any_other_number_is_a_change(now):
     assert refused_by(now=now, target=IO2) == []
+
+
+def test_after_a_modification_that_failed_its_own_pause_counts_and_not_the_cooldown():
+    just_now = {"spent": spent(0.1)}
+    waited = Shown(says=(), state=just_now | {"failures": 1, "retry_at_s": NOW_S - 1})
+    assert refusals_of(waited) == []
+    assert [refusal.guard for refusal in refusals_of(Shown(says=(), state=just_now))] == [Guard.COOLDOWN]

@@ -165,3 +165,10 @@ def test_for_a_demand_still_to_come_no_type_is_slower_than_the_burst():
     assessment = an_assessment(balances(*[60.0] * 10), read_ops=served(10), write_ops=served(0))
     proposal = propose(assessment, Wish(volume_type=VolumeType.IO2), FlipPolicy(), HERE, ahead=True)
     assert proposal.target.iops == 3_000
+
+
+def test_the_busiest_minute_counts_and_not_the_mean_of_five():
+    minutes = balances(*[300.0 * 60] * 4, 2_900.0 * 60)
+    assessment = an_assessment(balances(*[25.0] * 10), read_ops=minutes, write_ops=served(0))
+    demand = demand_of(assessment)
+    assert (demand.peak_iops, demand.pinned) == (2_900, True)

@@ -259,8 +259,8 @@ def _cooldown(attempt: Attempt, policy: Policy) -> Refusal | None:
     if attempt.is_automatic and retry_at_s is not None and attempt.now_s < retry_at_s:
         reason = f"the last attempt failed ({attempt.state.failures} in a row)"
         return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=retry_at_s)
-    if attempt.direction is Direction.BACK or not attempt.spent:
-        return None
+    if attempt.direction is Direction.BACK or not attempt.spent or attempt.state.failures:
+        return None  # after a failure the pause above is the one that counts
     last = attempt.spent[-1]
     ends_at_s = last.at_s + policy.flip.cooldown.total_seconds()
     if attempt.now_s >= ends_at_s:

@@ -54,8 +54,9 @@ def demand_of(assessment: Assessment) -> Demand:
     reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
     if reads is None or writes is None:
         return Demand()
+    peak_iops = max(assessment.served.last(5), default=reads + writes)
     ceiling_iops = _ceiling_iops(assessment.baseline_iops, assessment.balance_pct)
-    return Demand(peak_iops=reads + writes, pinned=reads + writes >= _PINNED * ceiling_iops)
+    return Demand(peak_iops=peak_iops, pinned=peak_iops >= _PINNED * ceiling_iops)
 
 
 def _ceiling_iops(baseline_iops: int, balance_pct: float | None) -> int:
