@@ -48,7 +48,7 @@ bench: setup
 lock:
 	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url pyproject.toml -o requirements.txt
-	uv pip compile --quiet --python-platform aarch64-unknown-linux-gnu --python-version 3.13 --generate-hashes --no-header \
+	uv pip compile --quiet --python-platform aarch64-unknown-linux-gnu --python-version 3.14 --generate-hashes --no-header \
 	  --no-emit-index-url -c requirements.txt infra/layer.in -o infra/layer.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url lab/local-aws.in -o lab/local-aws.txt
