@@ -14,6 +14,7 @@ from burstwatch.core.outlook import announce_windows
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.prices import Configuration
+from burstwatch.core.stall import Stall
 from burstwatch.core.story import Event, announce
 from burstwatch.core.tags import Wishes
 from burstwatch.core.target import Demand
@@ -42,6 +43,7 @@ POLICY = Policy.from_mapping(
 )
 NOON_S = int(at("12:00"))
 WHY = "critical: at this pace it is dry within 15 min"
+REVERTED = a_modification(IO1, GP2, started="11:40")
 DENIED = (
     "ec2:ModifyVolume failed (UnauthorizedOperation): arn:aws:sts::123456789012:assumed-role/burstwatch/flip"
     " may not call ec2:ModifyVolume on arn:aws:ec2:us-east-1:123456789012:volume/vol-0123456789abcdef0;"
@@ -69,11 +71,12 @@ def event_alerts(
         announced(state_of(), refused_event(plan, refusal), gp2),
         *after_a_look(gp2, state_of(changing(by)), sighting=seen(gp2, "optimizing", progress_pct=40)),
         *after_a_look(gp2, state_of(changing(by)), sighting=seen(gp2, "failed", status_message=said)),
-        *after_a_look(gp2, state_of(away(by)), sighting=Sighting(volume=gp2)),
+        *after_a_look(gp2, state_of(away(by)), sighting=Sighting(volume=gp2, record=REVERTED)),
         left_on_target(io1, by=by),
         *after_a_look(gp2, state_of(), a_wishes(Mode.PROPOSE, is_critical=True)),
         *after_a_look(gp2, state_of(), windows=soon),
         window_starting({VOLUME_ID: soon}),
+        host_stalled(gp2, said),
     ]
     return {alert.kind: alert for alert in alerts if "summary" in alert.evidence}
 
@@ -112,7 +115,7 @@ def an_intent(volume: Volume, **order) -> tuple[VolumeState, Plan]:
     wanted = {"volume_id": VOLUME_ID, "direction": Direction.OUT, "cause": Cause.DRAINING, "because": WHY}
     facts = Facts(volume=volume, wishes=a_wishes(), state=state_of(), now_s=NOON_S)
     plan = make_plan(Order(**(wanted | {"demand": Demand(peak_iops=2_500)} | order)), facts, POLICY)
-    state, _ = intend(plan, NOON_S)
+    state, _ = intend(plan, NOON_S, NOON_S)
     return state, plan
 
 
@@ -129,7 +132,7 @@ def return_from_io1(volume: Volume, *, by: str = WATCHDOG) -> Alert:
         by=by,
     )
     facts = Facts(volume=volume, wishes=a_wishes(), state=state_of(away(), level=Level.OK), now_s=NOON_S)
-    state, _ = intend(make_plan(order, facts, POLICY), NOON_S)
+    state, _ = intend(make_plan(order, facts, POLICY), NOON_S, NOON_S)
     answer = a_modification(IO1, GP2, state="modifying", started="12:00")
     return announced(*accept(state, answer, NOON_S), volume)
 
@@ -151,6 +154,30 @@ def after_a_look(volume: Volume, state: VolumeState, wishes: Wishes | None = Non
         around=Around(**around),
     )
     return list(decision.alerts)
+
+
+def host_stalled(volume: Volume, cause: str) -> Alert:
+    """The bucket is full, and the host says that the volume stands still."""
+    detail = {
+        "schema": "burstwatch.probe/v1",
+        "instance_id": "i-0123456789abcdef0",
+        "volume_id": VOLUME_ID,
+        "verdict": "critical",
+        "cause": cause.strip() or "?",
+        "total_s": 8.25,
+        "started_at": "2026-11-20T11:58:00Z",
+        "top": [{"comm": cause, "wchan": cause, "count": 3}],
+    }
+    decision = decide(
+        an_assessment(draining_to(100, 0, count=20), volume=volume),
+        None,
+        a_wishes(),
+        policy=POLICY,
+        look=Look(now_s=NOON_S, tick_s=NOON_S, place=PLACE),
+        around=Around(stall=Stall.from_detail(detail, now_s=NOON_S)),
+    )
+    [alert] = decision.alerts
+    return alert
 
 
 def window_starting(wanted: dict[str, WindowState]) -> Alert:

@@ -1,7 +1,8 @@
 """DynamoDB in a box: what the ledger asks of it, with conflicts, limits and the units that AWS would bill.
 
 One set of items with the keys ``pk`` and ``sk``, both text, in this process: a client that is attached speaks
-to it without a connection. It refuses what it does not know, so that nothing passes by accident.
+to it without a connection, and the lab's endpoint answers for it over one. It refuses what it does not know,
+so that nothing passes by accident.
 """
 
 import json
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ReadTimeoutError
 
+from burstlab.answers import Answer, AwsError, Call
 from burstlab.dynamodb_expressions import Condition, ExpressionError, Update
 
 if TYPE_CHECKING:
@@ -27,12 +29,17 @@ Item: TypeAlias = dict[str, dict[str, Any]]
 Key: TypeAlias = tuple[str, str]
 
 MOST_ITEM_BYTES: Final = 400 * 1024
+CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 _MOST_PAGE_BYTES: Final = 1024 * 1024
 _MOST_TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 _MOST_ACTIONS: Final = 100
 _MOST_KEY_BYTES: Final = (2048, 1024)
 _READ_BYTES: Final = 4096
 _WRITE_BYTES: Final = 1024
+
+
+class LostError(Exception):
+    """What was asked for is done, and its answer is lost."""
 
 
 class RefusedError(Exception):
@@ -97,9 +104,13 @@ class DynamoDb:
         serve: Any = self._serve
         client.meta.events.unregister("before-send.dynamodb", serve)
 
-    def _serve(self, request: Any, event_name: str, **_: object) -> AWSResponse:
-        operation = event_name.rsplit(".", 1)[1]
-        asked = json.loads(request.body)
+    def answer(self, operation: str, body: bytes) -> tuple[int, bytes]:
+        """The HTTP status and body that answer this request.
+
+        Raises:
+            LostError: it was done, and nobody is to hear of it.
+        """
+        asked = json.loads(body)
         fault = self._fault(operation)
         try:
             if fault and not fault.is_lost:
@@ -110,9 +121,15 @@ class DynamoDb:
         except ExpressionError as error:
             status, answer = 400, {"__type": "ValidationException", "message": str(error)}
         if fault and fault.is_lost:
-            raise ReadTimeoutError(endpoint_url=request.url)
-        body = json.dumps(answer).encode()
-        headers: Any = {"Content-Type": "application/x-amz-json-1.0", "x-amzn-RequestId": "r-1"}
+            raise LostError
+        return status, json.dumps(answer).encode()
+
+    def _serve(self, request: Any, event_name: str, **_: object) -> AWSResponse:
+        try:
+            status, body = self.answer(event_name.rsplit(".", 1)[1], request.body)
+        except LostError:
+            raise ReadTimeoutError(endpoint_url=request.url) from None
+        headers: Any = {"Content-Type": CONTENT_TYPE, "x-amzn-RequestId": "r-1"}
         return AWSResponse(request.url, status, headers, _Raw(body))
 
     def _fault(self, operation: str) -> Fault | None:
@@ -283,6 +300,33 @@ class DynamoDb:
     def _bill_write(self, before: Item | None, after: Item | None, times: int) -> None:
         largest = max(size_of(item) if item else 0 for item in (before, after))
         self.units.write += times * max(1, ceil(largest / _WRITE_BYTES))
+
+
+class DynamoDbApi:
+    """Answers over HTTP for the tables it is given, whatever the region; the others are moto's."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, DynamoDb] = {}
+
+    def answers(self, call: Call) -> bool:
+        return _table_of(call.body) in self.tables
+
+    def answer(self, call: Call) -> Answer:
+        try:
+            status, body = self.tables[_table_of(call.body)].answer(call.action, call.body)
+        except LostError as error:
+            raise AwsError("InternalServerError", "the answer is lost", 500) from error
+        return Answer(body=body, content_type=CONTENT_TYPE, status=status)
+
+
+def _table_of(body: bytes) -> str:
+    """The table that a request is about, empty where it names none."""
+    asked = json.loads(body or b"{}")
+    if batch := asked.get("RequestItems"):
+        return str(next(iter(batch)))
+    if actions := asked.get("TransactItems"):
+        return str(next(iter(actions[0].values()))["TableName"])
+    return str(asked.get("TableName", ""))
 
 
 class _Action:

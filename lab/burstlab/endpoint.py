@@ -15,9 +15,11 @@ from werkzeug.serving import BaseWSGIServer, ThreadedWSGIServer, WSGIRequestHand
 from burstlab.answers import Answer, AwsError, Call, error_answer, read_call
 from burstlab.cloudwatch import CloudWatchApi
 from burstlab.control import CONTROL_PATH, Control
+from burstlab.dynamodb import DynamoDbApi
 from burstlab.ec2 import Ec2Api
 from burstlab.faults import Fault, Faults
 from burstlab.fleet import LabFleet
+from burstlab.parameters import ParameterStore
 from burstwatch.core.errors import BurstwatchError
 
 if TYPE_CHECKING:
@@ -34,16 +36,25 @@ class EndpointError(BurstwatchError):
 
 
 class Endpoint:
-    """An AWS endpoint on the loopback interface; start it with ``with``, or ``start`` and ``stop``."""
+    """An AWS endpoint on the loopback interface; start it with ``with``, or ``start`` and ``stop``.
+
+    ``parameters`` is its SSM Parameter Store, ``tables`` are the DynamoDB tables it has, by name. Tables that
+    are not there, and every other service, are moto's.
+    """
 
     def __init__(self, fleet: LabFleet, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.fleet = fleet
         self.clock = fleet.clock
         self.faults = Faults()
         self._address = (host, port)
-        self._apis: dict[str, Ec2Api | CloudWatchApi] = {
+        self.parameters = ParameterStore(fleet.clock)
+        self._dynamodb = DynamoDbApi()
+        self.tables = self._dynamodb.tables
+        self._apis: dict[str, Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore] = {
             "ec2": Ec2Api(fleet),
             "monitoring": CloudWatchApi(fleet),
+            "dynamodb": self._dynamodb,
+            "ssm": self.parameters,
         }
         self._control = Control(fleet, self.faults)
         self._moto = _Moto()

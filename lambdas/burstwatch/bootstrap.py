@@ -1,6 +1,7 @@
 """The only place that builds clients and joins the core to its adapters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from threading import Lock
@@ -25,7 +26,7 @@ from burstwatch.core.ledger import Ledger
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
 from burstwatch.core.words import format_instant
-from burstwatch.settings import CLOCK, Clock, Settings, SettingsError
+from burstwatch.settings import CLOCK, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
 from burstwatch.shell import Shell
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ _SOON: Final = _CONFIG.merge(
     Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
 )
 """For what is good to know, and not worth a long wait."""
+
+
+class BoundLedger(Ledger, Protocol):
+    """A ledger that can be kept to one account and region."""
+
+    def bind(self, origin: str) -> None:
+        """Keep it to this origin; another one is refused from then on."""
+        ...
 
 
 class ClockError(BurstwatchError):
@@ -109,9 +118,13 @@ def build_shell(
     endpoint_url: str | None = None,
     report_progress: Callable[[int, int], None] = lambda _done, _total: None,
     clock: Clock | None = None,
+    calls: CallCounter | None = None,
 ) -> Shell:
-    """Everything a pass stands on; without a ``clock`` the time is for the caller to tell."""
-    calls = CallCounter()
+    """Everything a pass stands on; without a ``clock`` the time is for the caller to tell.
+
+    ``calls`` is for callers that asked AWS something before.
+    """
+    calls = calls or CallCounter()
     ec2 = build_client(session, "ec2", calls, endpoint_url=endpoint_url)
     cloudwatch = _LateClient(lambda: build_client(session, "cloudwatch", calls, endpoint_url=endpoint_url))
     return Shell(
@@ -175,6 +188,37 @@ def _refuse_a_wrong_clock(response_dict: dict[str, Any] | None, **_: object) -> 
             f" more than {_MOST_SKEW_S // 60} min: set it (for example `chronyc makestep`) and run again;"
             f" for a lab with a time of its own, set {CLOCK}=endpoint"
         )
+
+
+@contextmanager
+def open_ledger(session: Session, address: LedgerAddress) -> Iterator[BoundLedger]:
+    """The ledger at this address; a file that is not there is made, a table is not.
+
+    Its calls are not counted: what a pass takes is to be the same whatever holds its ledger.
+
+    Raises:
+        LedgerError: it cannot be used; of a table that is not there, whoever reads it first is told.
+    """
+    if address.kind is LedgerKind.SQLITE:
+        from burstwatch.adapters.ledger_sqlite import SqliteLedger  # noqa: PLC0415 - one of two is used
+
+        with SqliteLedger.open(address.path) as ledger:
+            yield ledger
+        return
+    from burstwatch.adapters.ledger_dynamodb import DynamoLedger  # noqa: PLC0415 - as above
+
+    client = build_client(session, "dynamodb", CallCounter())
+    yield DynamoLedger(client, address.place, workers=WORKERS)
+
+
+def origin_of(account: str, region: str) -> str:
+    """What a ledger is bound to: every process that shares one must say the same."""
+    return f"account {account} in {region}"
+
+
+def build_parameters_client(session: Session, calls: CallCounter) -> Any:
+    """A client of SSM Parameter Store that does not wait long: what it is asked for can be named instead."""
+    return build_client(session, "ssm", calls, config=_SOON)
 
 
 class _LateClient:

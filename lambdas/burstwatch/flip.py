@@ -12,7 +12,7 @@ from burstwatch.adapters.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.flips import SAME_START_S, WATCHDOG, Direction
 from burstwatch.core.follow import is_worth_telling
-from burstwatch.core.guards import Guard, Refusal, refuse_hold
+from burstwatch.core.guards import Guard, Refusal, is_pause_after_failure, refuse_hold
 from burstwatch.core.ledger import Beginning, Begun, Caps, Change, VolumeState
 from burstwatch.core.modification import Modification
 from burstwatch.core.orders import (
@@ -20,6 +20,7 @@ from burstwatch.core.orders import (
     Order,
     Plan,
     accept,
+    extend,
     intend,
     lose_answer,
     make_plan,
@@ -74,10 +75,15 @@ class _Reading:
         if kind not in _LIMITED or (used := self._iops_used(kind)) is None:
             return plan
         limit = policy.flip.io1_iops_limit if kind is VolumeType.IO1 else policy.flip.io2_iops_limit
-        plan = make_plan(order, replace(plan.facts, iops_left=limit - used), policy)
-        if plan.target is not None and not plan.refusals:
-            self.iops_used[kind] = used + (plan.target.iops or 0)
-        return plan
+        return make_plan(order, replace(plan.facts, iops_left=limit - used), policy)
+
+    def reserve(self, plan: Plan) -> None:
+        """Count what a plan takes of the account's quota, for the orders after it."""
+        target = plan.target
+        if target is not None and plan.order.direction is Direction.OUT:
+            used = self.iops_used.get(target.volume_type)
+            if used is not None:
+                self.iops_used[target.volume_type] = used + (target.iops or 0)
 
     def refresh(self, volume_id: str) -> None:
         """Take the ledger's newest word on a volume."""
@@ -98,7 +104,13 @@ class _Reading:
 def plan_orders(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> dict[str, Plan | Outcome]:
     """What each order comes to now; an outcome where the volume is gone or could not be read."""
     reading = _read(shell, orders, gathering)
-    return {order.volume_id: _lost(reading, order.volume_id) or reading.plan(order) for order in orders}
+    found: dict[str, Plan | Outcome] = {}
+    for order in orders:
+        planned = _lost(reading, order.volume_id) or reading.plan(order)
+        if isinstance(planned, Plan) and not planned.refusals:
+            reading.reserve(planned)
+        found[order.volume_id] = planned
+    return found
 
 
 def carry_out(shell: Shell, orders: Iterable[Order], gathering: Gathering) -> dict[str, Outcome]:
@@ -207,7 +219,13 @@ def _begin(reading: _Reading, order: Order) -> Plan | Outcome:
             return Outcome(done=Done.IN_FLIGHT, because=f"on its way to {flip.asked_for}")
         if plan.refusal is not None:
             return _record_refusal(reading.shell, plan, plan.refusal)
-        state, event = intend(plan, _next_revision(plan.facts.state, reading.now_s))
+        if plan.extends:
+            if (kept := _extend(reading, plan)) is not None:
+                return kept
+            reading.refresh(order.volume_id)
+            continue
+        revision = _next_revision(plan.facts.state, reading.now_s)
+        state, event = intend(plan, revision, int(reading.gathering.time_s))
         state = replace(state, next_look_at_s=int(reading.now_s) + 60)
         change = Change(
             volume_id=order.volume_id,
@@ -218,6 +236,7 @@ def _begin(reading: _Reading, order: Order) -> Plan | Outcome:
         beginning = _ask_ledger(reading, plan, change)
         match beginning.begun:
             case Begun.RECORDED:
+                reading.reserve(plan)
                 return replace(plan, facts=replace(plan.facts, state=state))
             case Begun.OUTRUN:
                 reading.refresh(order.volume_id)
@@ -227,6 +246,16 @@ def _begin(reading: _Reading, order: Order) -> Plan | Outcome:
                     return _record_refusal(reading.shell, plan, refusal)
                 passed |= {refusal.guard}
     return Outcome(done=Done.IN_FLIGHT, because="other processes are at work on it")
+
+
+def _extend(reading: _Reading, plan: Plan) -> Outcome | None:
+    """Say in the ledger how long a volume is kept; None where another process changed it meanwhile."""
+    before = plan.facts.state
+    after, event = extend(plan, _next_revision(before, reading.now_s))
+    after = replace(after, next_look_at_s=int(reading.now_s) + 60)
+    if not _write(reading.shell, plan, before, after, [event]):
+        return None
+    return Outcome(done=Done.NONE, because=event.summary)
 
 
 def _ask_ledger(reading: _Reading, plan: Plan, change: Change) -> Beginning:
@@ -272,7 +301,8 @@ def _record_refusal(shell: Shell, plan: Plan, refusal: Refusal) -> Outcome:
     """People hear of the watchdog's own refusals once, and again when another guard refuses."""
     outcome = Outcome(done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s)
     state, order = plan.facts.state, plan.order
-    if order.by != WATCHDOG or state.refusal_told == refusal.guard or not state.revision:
+    is_told = state.refusal_told == refusal.guard or is_pause_after_failure(state, refusal)
+    if order.by != WATCHDOG or is_told or not state.revision:
         return outcome
     after = replace(state, revision=_next_revision(state, plan.facts.now_s), refusal_told=str(refusal.guard))
     _write(shell, plan, state, after, [refused_event(plan, refusal)])

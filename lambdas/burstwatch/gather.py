@@ -1,8 +1,9 @@
 """What one pass reads from AWS, and how few calls it takes."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Final
 
 from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery
@@ -36,7 +37,17 @@ class Gathering:
     now_s: float
     gap_after_s: float
     failures: list[str] = field(default_factory=list)
+    monotonic: Callable[[], float] = monotonic
+    _began: float = field(default=0.0, init=False)
     _in_progress: dict[str, Modification] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.monotonic()
+
+    @property
+    def time_s(self) -> float:
+        """The time by now: a pass that waits for AWS is not over when it began."""
+        return self.now_s + self.monotonic() - self._began
 
     def fleet(self) -> tuple[list[Volume], bool]:
         """Every gp2 volume of the region, and whether that really is every one."""

@@ -14,6 +14,8 @@ CLOCK: Final = "BURSTWATCH_CLOCK"
 TOPIC_ARN: Final = "BURSTWATCH_TOPIC_ARN"
 SLACK_WEBHOOK: Final = "BURSTWATCH_SLACK_WEBHOOK"
 
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+
 
 class Clock(StrEnum):
     """Where *now* comes from: this machine, or the endpoint's ``Date`` header (the lab's time-lapse)."""
@@ -26,28 +28,73 @@ class SettingsError(BurstwatchError):
     """The environment or an option is wrong; the message names every fault."""
 
 
+class LedgerKind(StrEnum):
+    """What holds a ledger."""
+
+    SQLITE = "sqlite"
+    DYNAMODB = "dynamodb"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerAddress:
+    """Where a ledger is; ``place`` is the path of a file, or the name of a table."""
+
+    kind: LedgerKind
+    place: str
+
+    @property
+    def path(self) -> Path:
+        return Path(self.place).expanduser()
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.place}"
+
+
+def parse_ledger(text: str) -> LedgerAddress:
+    """Read ``sqlite:PATH`` or ``dynamodb:TABLE``.
+
+    Raises:
+        SettingsError: it is neither.
+    """
+    kind, _, place = text.partition(":")
+    if kind == LedgerKind.DYNAMODB and place and not _TABLE.fullmatch(place):
+        raise SettingsError(
+            f"{place!r} is no name of a DynamoDB table: write 3 to 255 of a-z A-Z 0-9 _ . - after dynamodb:"
+        )
+    if kind not in list(LedgerKind) or not place:
+        choices = f"write sqlite:PATH or dynamodb:TABLE after --ledger or in {LEDGER}"
+        raise SettingsError(f"{text!r} is no ledger: {choices}")
+    return LedgerAddress(kind=LedgerKind(kind), place=place)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the environment says, checked."""
 
-    ledger_path: Path
+    ledger: LedgerAddress
     clock: Clock = Clock.WALL
     topic_arn: str | None = None
     slack_webhook: str | None = None
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str], *, home: Path, place: str) -> Self:
+    def from_env(
+        cls, environ: Mapping[str, str], *, home: Path, place: str, deployed: str | None = None
+    ) -> Self:
         """Read the settings from ``environ``; ``place`` tells one default ledger from another.
+
+        ``deployed`` is the ledger of the stack, where one was found; what the environment names comes first.
 
         Raises:
             SettingsError: naming every fault.
         """
         faults: list[str] = []
         name = f"ledger-{re.sub(r'[^A-Za-z0-9._-]', '_', place)}.sqlite"
-        ledger = environ.get(LEDGER) or f"sqlite:{_state_directory(environ, home) / name}"
-        kind, _, path = ledger.partition(":")
-        if kind != "sqlite" or not path:
-            faults.append(f"{ledger!r} is no ledger: write sqlite:PATH after --ledger or in {LEDGER}")
+        default = LedgerAddress(kind=LedgerKind.SQLITE, place=str(_state_directory(environ, home) / name))
+        try:
+            named = environ.get(LEDGER) or deployed
+            ledger = parse_ledger(named) if named else default
+        except SettingsError as error:
+            faults.append(str(error))
         clock = environ.get(CLOCK) or Clock.WALL
         if clock not in list(Clock):
             faults.append(f"{CLOCK}={clock!r} is no clock; write wall or endpoint")
@@ -57,7 +104,7 @@ class Settings:
         if faults:
             raise SettingsError("; ".join(faults))
         return cls(
-            ledger_path=Path(path).expanduser(),
+            ledger=ledger,
             clock=Clock(clock),
             topic_arn=topic_arn,
             slack_webhook=environ.get(SLACK_WEBHOOK) or None,

@@ -9,6 +9,7 @@ from burstwatch.adapters.channel import Channel
 from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.ec2_modify import Ec2Modifier
+from burstwatch.adapters.flip_queue import FlipQueue
 from burstwatch.core.ledger import Ledger
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
@@ -18,6 +19,8 @@ from burstwatch.gather import Gathering
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
     """What a pass stands on; without a ``modifier`` it decides and tells, and modifies nothing.
+
+    With ``requests`` it asks another process to modify, by the same ledger.
 
     ``report_progress`` hears how many volumes are done, and of how many. ``clock`` is for whoever starts a
     pass without being told the time.
@@ -31,6 +34,7 @@ class Shell:
     place: Place
     channels: Sequence[Channel] = ()
     modifier: Ec2Modifier | None = None
+    requests: FlipQueue | None = None
     report_progress: Callable[[int, int], None] = lambda _done, _total: None
     clock: Callable[[], float] = time
 

@@ -10,11 +10,13 @@ from typing import Final
 
 from burstwatch.adapters.delivery import deliver
 from burstwatch.adapters.errors import AwsFailure
+from burstwatch.adapters.flip_queue import FlipRequest
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
 from burstwatch.core.decide import Decision, Look, decide, forget
+from burstwatch.core.fleet import count_fleet
 from burstwatch.core.flips import Direction, Hold, Phase, hold_on
-from burstwatch.core.follow import Sighting
-from burstwatch.core.guards import Guard, refuse_hold
+from burstwatch.core.follow import Sighting, shows
+from burstwatch.core.guards import Guard, refuse_hold, refuse_pause
 from burstwatch.core.ledger import Change, Roster, TickKind, VolumeState
 from burstwatch.core.levels import Level, judge
 from burstwatch.core.modification import Modification
@@ -26,6 +28,7 @@ from burstwatch.core.policy import Mode
 from burstwatch.core.propose import demand_of
 from burstwatch.core.report import Report, urgency_of
 from burstwatch.core.samples import PERIOD_S, Series
+from burstwatch.core.stall import Stall
 from burstwatch.core.tag_keys import CRITICAL, IGNORE, WINDOW
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import Volume
@@ -35,8 +38,13 @@ from burstwatch.flip import carry_out
 from burstwatch.gather import OPERATIONS_SPAN_S, Gathering
 from burstwatch.shell import Shell
 
+_OWN_MINUTE_S: Final = 60
 LEASE_S: Final = 50.0
 """A claimed tick that was not completed is free again before the next focus tick."""
+
+_STALL_EVERY_S: Final = 60
+_MOST_STALLS: Final = 100
+"""Reports of hosts are taken so often of a volume, and of so many volumes at once."""
 
 _CHUNK: Final = 5_000
 """Volumes assessed before their samples are let go: bounds the memory of a pass over a large fleet."""
@@ -58,6 +66,9 @@ class _Pass:
     forgotten: list[Change] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    stalls: Mapping[str, Stall] = field(default_factory=dict)
+    bugs: list[str] = field(default_factory=list)
+    watched: int | None = None
     keeps_samples: bool = False
 
     @property
@@ -65,30 +76,108 @@ class _Pass:
         return frozenset(w.name for w in self.shell.policy.windows) | self.outlook.by_hand.keys()
 
 
-def run_tick(shell: Shell, *, tick_s: int, now_s: float) -> Report | None:
+def run_tick(shell: Shell, *, tick_s: int, now_s: float, kind: TickKind | None = None) -> Report | None:
     """Do the work of one tick: the volumes in focus that are due, and the sweep ticks not yet completed.
+
+    Where each ``kind`` has a schedule of its own, a focus tick leaves the sweep of its minute to the other
+    schedule, and sweeps only what that has missed.
 
     Returns:
         The report, or None when another process has the tick.
     """
     ledger = shell.ledger
-    if not ledger.claim_tick(TickKind.FOCUS, tick_s, now_s=now_s, lease_s=LEASE_S):
+    has_focus = ledger.claim_tick(TickKind.FOCUS, tick_s, now_s=now_s, lease_s=LEASE_S)
+    if not has_focus and kind is not TickKind.SWEEP:
         return None
-    this = _begin(shell, tick_s=tick_s, now_s=now_s)
     grid_s = int(shell.policy.cadence.sweep_tick.total_seconds())
     sweep_s = tick_s // grid_s * grid_s
     roster = ledger.roster()
     is_due = roster is None or not sweep_s <= roster.tick_s <= now_s + grid_s
-    if is_due and ledger.claim_tick(TickKind.SWEEP, sweep_s, now_s=now_s, lease_s=LEASE_S):
-        fingerprints = _sweep(this, sweep_s, roster)
+    is_left_to_other = kind is TickKind.FOCUS and tick_s < sweep_s + _OWN_MINUTE_S
+    sweeps = is_due and not is_left_to_other
+    has_sweep = sweeps and ledger.claim_tick(TickKind.SWEEP, sweep_s, now_s=now_s, lease_s=LEASE_S)
+    if not has_focus and not has_sweep:
+        return None
+    this = _begin(shell, tick_s=tick_s, now_s=now_s)
+    this.watched = len(roster.fingerprints) if roster else None
+    if has_sweep:
+        fingerprints = _sweep(this, sweep_s, roster, with_focus=has_focus)
         report = _finish(this)
         if fingerprints is not None:
             ledger.complete_tick(TickKind.SWEEP, sweep_s, roster=fingerprints)
     else:
         _focus(this)
         report = _finish(this)
-    ledger.complete_tick(TickKind.FOCUS, tick_s)
+    if has_focus:
+        ledger.complete_tick(TickKind.FOCUS, tick_s)
     return report
+
+
+def look_at(shell: Shell, volume_ids: AbstractSet[str], *, now_s: float) -> Report:
+    """Look at these volumes now, because something is said to have happened to them; claims no tick."""
+    this = _begin(shell, tick_s=int(now_s), now_s=now_s)
+    volumes = _by_id(this, set(volume_ids))
+    _survey(this, volumes)
+    known = this.states.keys()
+    _look_at(
+        this, [replace(one, has_arrived=one.volume.volume_id not in known) for one in _as_due(this, volumes)]
+    )
+    return _finish(this)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What became of the reports of hosts: those ``too_many``, and why some were not believed."""
+
+    report: Report
+    too_many: int
+    refused: Sequence[str]
+
+
+def hear(shell: Shell, stalls: Iterable[Stall], *, now_s: float) -> Heard:
+    """Remember what hosts report of their volumes, and look at those now.
+
+    One report a minute is taken of a volume, so many volumes at once, and each only from the instance that
+    the volume is attached to.
+    """
+    this = _begin(shell, tick_s=int(now_s), now_s=now_s)
+    newest: dict[str, Stall] = {}
+    too_many = 0
+    for stall in stalls:
+        state = this.states.get(stall.volume_id)
+        known = newest.get(stall.volume_id) or (state.stall if state else None)
+        is_repeat = known is not None and stall.started_at_s < known.started_at_s + _STALL_EVERY_S
+        if is_repeat or len(newest) >= _MOST_STALLS:
+            too_many += 1
+        else:
+            newest[stall.volume_id] = stall
+    volumes = {volume.volume_id: volume for volume in _by_id(this, set(newest))} if newest else {}
+    doubts = {i: _why_not_believed(stall, volumes.get(i)) for i, stall in newest.items()}
+    this.stalls = {i: stall for i, stall in newest.items() if doubts[i] is None}
+    _look_at(this, _as_due(this, [volumes[volume_id] for volume_id in this.stalls]))
+    return Heard(report=_finish(this), too_many=too_many, refused=[why for why in doubts.values() if why])
+
+
+def _why_not_believed(stall: Stall, volume: Volume | None) -> str | None:
+    if volume is None:
+        return f"{stall.instance_id} reports of {stall.volume_id}, which does not exist"
+    if volume.instance_id == stall.instance_id:
+        return None
+    where = volume.instance_id or "no instance"
+    return f"{stall.instance_id} reports of {stall.volume_id}, which is attached to {where}"
+
+
+def settle(shell: Shell, *, now_s: float) -> Report:
+    """Find out what became of the modifications under way; begins none."""
+    this = _begin(replace(shell, modifier=None, requests=None), tick_s=int(now_s), now_s=now_s)
+    open_ids = {
+        volume_id
+        for volume_id, state in this.states.items()
+        if state.flip is not None and state.flip.is_under_way
+    }
+    if open_ids:
+        _look_at(this, _as_due(this, _by_id(this, open_ids)))
+    return _finish(this)
 
 
 def look_at_everything(shell: Shell, *, now_s: float) -> Report:
@@ -102,7 +191,7 @@ def look_at_everything(shell: Shell, *, now_s: float) -> Report:
 
 
 def assess_volumes(shell: Shell, volume_ids: Sequence[str] = (), *, now_s: float) -> Report:
-    """Look at these volumes, or at the whole fleet, and change nothing anywhere.
+    """Look at these volumes, or at the whole fleet and what was flipped away from it, and change nothing.
 
     The samples stay in the assessments of volumes asked for by id; those of a fleet would not fit in memory.
     """
@@ -111,7 +200,9 @@ def assess_volumes(shell: Shell, volume_ids: Sequence[str] = (), *, now_s: float
     if volume_ids:
         volumes, this.missing = this.gathering.by_id(volume_ids)
     else:
-        volumes, _ = this.gathering.fleet()
+        fleet, _ = this.gathering.fleet()
+        away = {i for i, state in this.states.items() if state.flip} - {each.volume_id for each in fleet}
+        volumes = [*fleet, *this.gathering.by_id(away)[0]]
     _look_at(this, _as_due(this, volumes))
     return _report(this, is_read_only=True)
 
@@ -129,11 +220,13 @@ def _begin(shell: Shell, *, tick_s: int, now_s: float) -> _Pass:
     )
 
 
-def _sweep(this: _Pass, sweep_s: int, roster: Roster | None) -> frozenset[int] | None:
+def _sweep(
+    this: _Pass, sweep_s: int, roster: Roster | None, *, with_focus: bool = True
+) -> frozenset[int] | None:
     """Look at what the sweep finds due; the new roster, or None when the fleet could not be listed whole."""
     cadence = this.shell.policy.cadence
     volumes, is_whole = this.gathering.fleet()
-    focused = due_in_focus(this.states, this.look.tick_s)
+    focused = due_in_focus(this.states, this.look.tick_s) if with_focus else set[str]()
     due = due_in_sweep(
         volumes,
         this.states,
@@ -149,11 +242,14 @@ def _sweep(this: _Pass, sweep_s: int, roster: Roster | None) -> frozenset[int] |
     moved = {volume_id for volume_id, state in this.states.items() if not _is_settled(state)}
     unlisted = (moved | focused if is_whole else focused) - listed
     _look_at(this, [*due, *(DueVolume(volume=volume) for volume in _by_id(this, unlisted))])
-    return frozenset(fingerprint(volume, cadence) for volume in volumes) if is_whole else None
+    if not is_whole:
+        return None
+    this.watched = len(volumes)
+    return frozenset(fingerprint(volume, cadence) for volume in volumes)
 
 
 def _is_settled(state: VolumeState) -> bool:
-    """Whether it stays where it was flipped: of another type it is not listed, and seldom looked at."""
+    """Whether it stays where it was flipped: the sweep leaves it alone until its next look is due."""
     return state.flip is not None and state.flip.is_settled
 
 
@@ -244,7 +340,8 @@ def _has_moved(state: VolumeState | None) -> bool:
     """Whether something must be remembered of a volume even while it is ignored."""
     if state is None:
         return False
-    return state.flip is not None or state.contested_at_s is not None or bool(state.spent)
+    has_flip = state.flip is not None or state.lost is not None
+    return has_flip or state.contested_at_s is not None or bool(state.spent)
 
 
 @contextmanager
@@ -254,7 +351,8 @@ def _loudly(this: _Pass, volume_id: str) -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the others must be looked at; it is reported
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        this.gathering.failures.append(f"{volume_id} was not judged, by a mistake of burstwatch's: {said}")
+        this.bugs.append(f"{volume_id} was not judged, by a mistake of burstwatch's: {said}")
+        this.gathering.failures.append(this.bugs[-1])
 
 
 def _assess(this: _Pass, chunk: Sequence[DueVolume]) -> dict[str, Assessment]:
@@ -367,16 +465,23 @@ def _is_alerting(this: _Pass, assessment: Assessment) -> bool:
 
 
 def _records(this: _Pass, chunk: Iterable[DueVolume]) -> tuple[dict[str, Modification], frozenset[str]]:
-    """AWS's newest record of each volume with a flip under way, and the ids of those it did not tell."""
-    under_way = {
+    """AWS's newest record of each volume whose flip it settles, and the ids of those it did not tell."""
+    asks = {
         one.volume.volume_id
         for one in chunk
-        if (state := this.states.get(one.volume.volume_id)) and state.flip and state.flip.is_under_way
+        if (state := this.states.get(one.volume.volume_id)) and _asks_for_record(state, one.volume)
     }
-    flipped = any(state.flip is not None for state in this.states.values())
-    in_progress = this.gathering.in_progress() if flipped else {}
-    found, unread = this.gathering.modifications(under_way - in_progress.keys())
+    in_progress = this.gathering.in_progress() if this.states else {}
+    found, unread = this.gathering.modifications(asks - in_progress.keys())
     return {**in_progress, **found}, unread
+
+
+def _asks_for_record(state: VolumeState, volume: Volume) -> bool:
+    """Whether only AWS's record tells how it stands with a flip; one in progress is known anyway."""
+    flip = state.flip
+    if flip is None or state.lost is not None:
+        return state.lost is not None
+    return flip.is_under_way or not shows(volume, flip)
 
 
 def _around(
@@ -385,12 +490,14 @@ def _around(
     volume_id = volume.volume_id
     state = this.states.get(volume_id)
     sighting = None
-    if state is not None and state.flip is not None and volume_id not in unread:
+    if state is not None and (state.flip or state.lost) and volume_id not in unread:
         sighting = Sighting(volume=volume, record=records.get(volume_id))
     return Around(
         sighting=sighting,
+        in_progress=this.gathering.in_progress().get(volume_id),
         windows=this.outlook.of(volume),
         hold=hold_on(this.holds, volume_id, this.look.now_s),
+        stall=this.stalls.get(volume_id),
     )
 
 
@@ -424,7 +531,10 @@ def _finish(this: _Pass) -> Report:
         clock=lambda: this.look.now_s + monotonic() - began,
     )
     this.gathering.failures += delivery.errors
-    return _report(this, is_read_only=False)
+    report = _report(this, is_read_only=False)
+    applied = [change for change in changes if change.volume_id in recorded]
+    fleet = count_fleet(this.states, applied, this.watched)
+    return replace(report, sent=delivery.sent, undelivered=delivery.failed, fleet=fleet)
 
 
 def _act(this: _Pass, recorded: AbstractSet[str]) -> None:
@@ -438,12 +548,49 @@ def _act(this: _Pass, recorded: AbstractSet[str]) -> None:
         for decision in this.decisions
         if decision.want is not None and (decision.change is None or decision.volume_id in recorded)
     ]
-    if orders and this.shell.modifier is not None:
-        orders = [order for order in orders if not _is_held_still(this, order)]
-    if this.shell.modifier is None:
+    if this.shell.modifier is None and this.shell.requests is None:
         this.outcomes |= {order.volume_id: Outcome(done=Done.PROPOSED) for order in orders}
-    elif orders:
+        return
+    orders = [order for order in orders if not _waits(this, order)]
+    if orders and this.shell.modifier is not None:
         this.outcomes |= carry_out(this.shell, orders, this.gathering)
+    elif orders:
+        _request(this, orders)
+
+
+def _request(this: _Pass, orders: Sequence[Order]) -> None:
+    """Ask whoever may modify; what could not be asked is asked again at the next look."""
+    assert this.shell.requests is not None
+    now = {decision.volume_id: decision.change for decision in this.decisions}
+    requests = []
+    for order in orders:
+        change = now[order.volume_id]
+        state = change.state if change else this.states.get(order.volume_id)
+        revision = state.revision if state else int(this.look.now_s)
+        requests.append(FlipRequest(order=order, time_s=this.look.tick_s, revision=revision))
+    sending = this.shell.requests.send(requests)
+    for volume_id in sending.sent:
+        this.outcomes[volume_id] = Outcome(done=Done.IN_FLIGHT, because="asked of the flip function")
+    for volume_id, because in sending.failed.items():
+        this.outcomes[volume_id] = Outcome(done=Done.FAILED, because=because, error_code="unsent")
+        this.gathering.failures.append(f"{volume_id}: {because}")
+
+
+def _waits(this: _Pass, order: Order) -> bool:
+    """Whether nothing needs to be read, or asked of anybody, to know that an order is refused."""
+    return _is_held_still(this, order) or _pauses(this, order)
+
+
+def _pauses(this: _Pass, order: Order) -> bool:
+    """Whether the pause after a failure lasts, which was told with the failure."""
+    state = this.states.get(order.volume_id)
+    if state is None or not state.failures or (state.retry_at_s or 0) <= this.look.now_s:
+        return False
+    refusal = refuse_pause(state)
+    this.outcomes[order.volume_id] = Outcome(
+        done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
+    )
+    return True
 
 
 def _is_held_still(this: _Pass, order: Order) -> bool:
@@ -484,6 +631,7 @@ def _report(this: _Pass, *, is_read_only: bool) -> Report:
         ignored=this.ignored,
         missing=this.missing,
         failures=this.gathering.failures,
+        bugs=this.bugs,
         is_read_only=is_read_only,
         outcomes=this.outcomes,
         holds=this.holds,

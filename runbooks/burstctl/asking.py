@@ -6,15 +6,17 @@ from burstctl.output import say
 from burstwatch.settings import SettingsError
 
 
-def require_somebody_to_ask(*, assumes_yes: bool) -> None:
-    """Find out before any work whether there is somebody to ask.
+def require_somebody_to_ask(*, assumes_yes: bool, to_only_see: str = "--dry-run") -> None:
+    """Find out before any work whether there is somebody to ask; ``to_only_see`` shows what would be done.
 
     Raises:
         SettingsError: there is no terminal, and no --yes.
     """
     if assumes_yes or _has_terminal():
         return
-    raise SettingsError("there is no terminal to ask on: add --yes to do it, or --dry-run to only see what")
+    raise SettingsError(
+        f"there is no terminal to ask on: add --yes to do it, or {to_only_see} to only see what"
+    )
 
 
 def is_confirmed(question: str, *, assumes_yes: bool) -> bool:

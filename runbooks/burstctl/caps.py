@@ -29,13 +29,13 @@ def with_caps(
         others_usd = [usd for other, usd in away_usd.items() if other != volume_id]
         plan = _weighed(plan, others_usd, policy)  # noqa: PLW2901 - the same plan, one guard further
         weighed[volume_id] = plan
-        if not plan.refusals and plan.order.direction is Direction.OUT:
+        if not plan.refusals and not plan.extends and plan.order.direction is Direction.OUT:
             away_usd[volume_id] = max(0.0, plan.usd_per_month_more)
     return weighed
 
 
 def _weighed(plan: Plan, others_usd: list[float], policy: FlipPolicy) -> Plan:
-    if plan.target is None or plan.order.direction is Direction.BACK:
+    if plan.target is None or plan.extends or plan.order.direction is Direction.BACK:
         return plan
     for refusal in _refusals(plan, others_usd, policy):
         if refusal.guard in plan.order.overridden:

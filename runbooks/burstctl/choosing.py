@@ -14,10 +14,13 @@ from burstwatch.core.flips import Cause, Direction
 from burstwatch.core.guards import Guard
 from burstwatch.core.orders import Order, Plan
 from burstwatch.core.outcome import Outcome
+from burstwatch.core.outlook import Outlook
+from burstwatch.core.policy import Mode
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.tags import read_tags
 from burstwatch.core.target import Demand, Wish
 from burstwatch.core.volume import Volume
+from burstwatch.core.want import window_words
 from burstwatch.flip import measure_demand, plan_orders
 from burstwatch.gather import Gathering
 from burstwatch.settings import SettingsError
@@ -85,11 +88,28 @@ def _draw_up(desk: Desk, request: Request) -> Drawn:
     lost = {volume_id: draft for volume_id, draft in drafts.items() if isinstance(draft, Outcome)}
     plans = [draft for draft in drafts.values() if isinstance(draft, Plan)]
     weighed = with_caps(plans, shell.ledger.states(), shell.policy.flip)
+    outlook = Outlook.at(gathering.now_s, shell.policy, shell.ledger.window_marks().values())
     planned = [
-        Planned(plan=plan, region=shell.place.region, options=desk.options, lasts=request.lasts)
+        Planned(
+            plan=plan,
+            region=shell.place.region,
+            options=desk.options,
+            lasts=request.lasts,
+            moved_out_again=_why_out_again(plan, outlook),
+        )
         for plan in weighed.values()
     ]
     return Drawn(planned=planned, lost=lost, missing=missing, failures=gathering.failures)
+
+
+def _why_out_again(plan: Plan, outlook: Outlook) -> str | None:
+    """Why a volume that returns would be moved out soon; None where nothing wants that."""
+    if plan.order.direction is Direction.OUT or plan.facts.wishes.mode is not Mode.AUTO:
+        return None
+    if plan.facts.wishes.is_critical:
+        return "it is tagged critical"
+    windows = outlook.of(plan.facts.volume)
+    return window_words(windows) if windows is not None and windows.wants_flip else None
 
 
 def _choose(desk: Desk, request: Request, gathering: Gathering) -> tuple[list[Volume], list[str]]:
@@ -97,18 +117,16 @@ def _choose(desk: Desk, request: Request, gathering: Gathering) -> tuple[list[Vo
         volumes, missing = gathering.by_id(request.volume_ids)
         places = {volume_id: place for place, volume_id in enumerate(request.volume_ids)}
         return sorted(volumes, key=lambda volume: places[volume.volume_id]), missing
-    is_out = request.direction is Direction.OUT
-    kinds = [VolumeType.GP2] if is_out else list(VolumeType)
 
     def report(subject: str, failure: AwsFailure) -> None:
         gathering.failures.append(f"{subject}: {failure}")
 
-    listed = desk.shell.ec2.volumes(ec2_filters(request.terms, kinds), report=report)
+    listed = desk.shell.ec2.volumes(ec2_filters(request.terms, list(VolumeType)), report=report)
     found = [volume for volume in listed if all(term.fits(volume) for term in request.terms)]
-    if not is_out:
-        states = desk.shell.ledger.states()
-        flipped = {volume_id for volume_id, state in states.items() if state.flip is not None}
-        found = [volume for volume in found if volume.volume_id in flipped]
+    states = desk.shell.ledger.states()
+    flipped = {volume_id for volume_id, state in states.items() if state.flip is not None}
+    is_out = request.direction is Direction.OUT
+    found = [volume for volume in found if volume.volume_id in flipped or (is_out and volume.is_gp2)]
     if not found:
         raise SettingsError(_nothing_fits(desk, request))
     return sorted(found, key=lambda volume: volume.volume_id), []

@@ -38,12 +38,14 @@ _OPTIONS: Final = (
         "--policy",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="The policy. Default: BURSTWATCH_POLICY, else ./policy.yaml, else what is built in.",
+        help="The policy. Default: BURSTWATCH_POLICY, else the deployed stack's, else ./policy.yaml,"
+        " else what is built in.",
     ),
     click.option(
         "--ledger",
-        metavar="sqlite:PATH",
-        help="The ledger. Default: BURSTWATCH_LEDGER, else a file in the user's state directory.",
+        metavar="KIND:NAME",
+        help="The ledger, sqlite:PATH or dynamodb:TABLE. Default: BURSTWATCH_LEDGER, else the deployed"
+        " stack's, else a file in the user's state directory.",
     ),
     click.option("--profile", metavar="NAME", help="A profile of the AWS configuration."),
     click.option("--region", metavar="NAME", help="The AWS region."),

@@ -8,24 +8,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from burstctl.command import Options
+from burstctl.deployed import Stacks, find_stacks, say_how_apart, say_stacks, session_of
 from burstctl.output import say
-from burstctl.policy_in_force import PolicySource, find_policy
+from burstctl.policy_in_force import PolicySource, find_policy, is_named
 from burstctl.progress import AfterTheBar, ProgressBar
 from burstctl.whoami import name_operator
+from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.channel import Channel, ChannelError
+from burstwatch.adapters.deployments import Deployment
 from burstwatch.adapters.errors import AwsError, FailureKind
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.adapters.terminal import TerminalChannel
 from burstwatch.bootstrap import (
     AwsSession,
+    BoundLedger,
     Identity,
     build_channels,
     build_modifier,
+    build_parameters_client,
     build_shell,
     find_identity,
-    open_session,
+    open_ledger,
+    origin_of,
 )
-from burstwatch.settings import LEDGER, Clock, Settings, SettingsError
+from burstwatch.settings import LEDGER, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
 from burstwatch.shell import Shell
 
 
@@ -41,8 +47,9 @@ class Desk:
     options: Options
     policy_source: PolicySource
     ledger: str
-    ledger_file: SqliteLedger
-    ledger_path: Path
+    kept: BoundLedger
+    address: LedgerAddress
+    session: AwsSession
     has_ledger: bool
     progress: ProgressBar
     clock: Clock
@@ -57,14 +64,14 @@ class Desk:
             LedgerError: the ledger is that of another account or region.
         """
         if self.has_ledger:
-            self._bind(self.ledger_file)
+            self._bind(self.kept)
             yield self
             return
-        with SqliteLedger.open(self.ledger_path) as ledger:
+        with open_ledger(self.session, self.address) as ledger:
             self._bind(ledger)
-            yield replace(self, shell=replace(self.shell, ledger=ledger), ledger_file=ledger, has_ledger=True)
+            yield replace(self, shell=replace(self.shell, ledger=ledger), kept=ledger, has_ledger=True)
 
-    def _bind(self, ledger: SqliteLedger) -> None:
+    def _bind(self, ledger: BoundLedger) -> None:
         if self.origin is not None:
             ledger.bind(self.origin)
 
@@ -113,15 +120,16 @@ def _operated(desk: Desk, session: AwsSession, identity: Identity | None) -> Des
 def watching_desk(options: Options, wiring: Mapping[str, str], *, acts: bool = False) -> Iterator[Desk]:
     """A desk that records and tells; ``wiring`` is what options say in place of the environment.
 
-    Only where it ``acts`` is there anything that modifies volumes.
+    Only where it ``acts`` is there anything that modifies volumes; and only then does it share the ledger of
+    a deployed stack, whose watchdog leaves alone the ticks that are taken here.
     """
-    with _desk(options, wiring, makes_ledger=True) as (desk, session, settings):
+    with _desk(options, wiring, makes_ledger=True, takes_ticks=True, acts=acts) as (desk, session, settings):
         channels: list[Channel] = [AfterTheBar(TerminalChannel(sys.stderr), desk.progress)]
         channels += _channels(session, settings, desk)
         say(f"alerts: {', '.join(channel.name for channel in channels)}")
         identity = _identity(session, desk, is_needed=True)
         if (origin := _origin(identity, session)) is not None:
-            desk.ledger_file.bind(origin)
+            desk.kept.bind(origin)
         shell = replace(
             desk.shell,
             channels=channels,
@@ -151,39 +159,111 @@ def _identity(session: AwsSession, desk: Desk, *, is_needed: bool) -> Identity |
 
 
 def _origin(identity: Identity | None, session: AwsSession) -> str | None:
-    return None if identity is None else f"account {identity.account} in {session.region_name}"
+    return None if identity is None else origin_of(identity.account, session.region_name)
 
 
 @contextmanager
 def _desk(
-    options: Options, wiring: Mapping[str, str], *, makes_ledger: bool
+    options: Options,
+    wiring: Mapping[str, str],
+    *,
+    makes_ledger: bool,
+    takes_ticks: bool = False,
+    acts: bool = False,
 ) -> Iterator[tuple[Desk, AwsSession, Settings]]:
-    source = find_policy(options.policy, os.environ)
+    session, calls = session_of(options), CallCounter()
+    stacks = _stacks(options, session, calls)
+    source = find_policy(options.policy, os.environ, _policy_of(stacks.standing, session, calls))
     policy = source.read()
     say(f"policy: {source}")
-    given = {LEDGER: options.ledger} if options.ledger else {}
-    session = open_session(options.profile, options.region, last_region=os.environ.get("AWS_REGION"))
-    profile = options.profile or os.environ.get("AWS_PROFILE")
-    place = f"{profile}-{session.region_name}" if profile else session.region_name
-    settings = Settings.from_env({**os.environ, **given, **wiring}, home=Path.home(), place=place)
-    path = settings.ledger_path.absolute()
-    is_new = not os.path.exists(path)  # noqa: PTH110 - says no, not PermissionError, where it cannot look
+    shared = stacks.standing if acts or not takes_ticks else None
+    settings = _settings(options, wiring, session, shared)
+    settings = _with_topic(settings, stacks.standing, takes_ticks=takes_ticks)
     progress = ProgressBar()
-    with SqliteLedger.open(path) if makes_ledger or not is_new else SqliteLedger.in_memory() as ledger:
-        novelty = "" if not is_new else " (new)" if makes_ledger else " (none yet)"
-        say(f"ledger: sqlite:{path}{novelty}")
+    with _ledger(settings.ledger, session, makes_ledger=makes_ledger) as (ledger, is_there):
+        say_how_apart(settings.ledger, stacks.standing, only_watches=takes_ticks and not acts)
         shell = build_shell(
-            session, policy=policy, ledger=ledger, report_progress=progress.report, clock=settings.clock
+            session,
+            policy=policy,
+            ledger=ledger,
+            report_progress=progress.report,
+            clock=settings.clock,
+            calls=calls,
         )
         desk = Desk(
             shell=shell,
             options=options,
             policy_source=source,
-            ledger=f"sqlite:{path}",
-            ledger_file=ledger,
-            ledger_path=path,
-            has_ledger=makes_ledger or not is_new,
+            ledger=str(settings.ledger),
+            kept=ledger,
+            address=settings.ledger,
+            session=session,
+            has_ledger=is_there,
             progress=progress,
             clock=settings.clock,
         )
         yield desk, session, settings
+
+
+def _stacks(options: Options, session: AwsSession, calls: CallCounter) -> Stacks:
+    """The deployed stacks, where their ledger or policy is wanted; what is odd about them is said."""
+    names_ledger = bool(options.ledger or os.environ.get(LEDGER))
+    if names_ledger and is_named(options.policy, os.environ):
+        return Stacks()
+    stacks = find_stacks(session, calls)
+    say_stacks(stacks, names_ledger=names_ledger)
+    return stacks
+
+
+def _policy_of(stack: Deployment | None, session: AwsSession, calls: CallCounter) -> PolicySource | None:
+    if stack is None:
+        return None
+    from burstctl.stack_policy import StackPolicySource, StackPolicyStore  # noqa: PLC0415 - only with a stack
+
+    return StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
+
+
+def _settings(
+    options: Options, wiring: Mapping[str, str], session: AwsSession, stack: Deployment | None
+) -> Settings:
+    """The settings, their ledger the one that counts here, with its whole path."""
+    given = {LEDGER: options.ledger} if options.ledger else {}
+    profile = options.profile or os.environ.get("AWS_PROFILE")
+    settings = Settings.from_env(
+        {**os.environ, **given, **wiring},
+        home=Path.home(),
+        place=f"{profile}-{session.region_name}" if profile else session.region_name,
+        deployed=stack.ledger if stack else None,
+    )
+    if settings.ledger.kind is LedgerKind.DYNAMODB:
+        return settings
+    return replace(settings, ledger=replace(settings.ledger, place=str(settings.ledger.path.absolute())))
+
+
+def _with_topic(settings: Settings, stack: Deployment | None, *, takes_ticks: bool) -> Settings:
+    """With the topic that goes with the ledger: what waits in a stack's must reach the people of the stack.
+
+    Whoever takes its ticks has to send for it; all others leave that to its watchdog.
+    """
+    if stack is None or str(settings.ledger) != stack.ledger:
+        return settings
+    if settings.topic_arn not in (None, stack.topic_arn):
+        say(f"alerts: not to {settings.topic_arn}: what is in the stack's ledger goes to {stack.topic_arn}")
+        settings = replace(settings, topic_arn=None)
+    return replace(settings, topic_arn=stack.topic_arn) if takes_ticks else settings
+
+
+@contextmanager
+def _ledger(
+    address: LedgerAddress, session: AwsSession, *, makes_ledger: bool
+) -> Iterator[tuple[BoundLedger, bool]]:
+    """The ledger, and whether it is one that stays: none is made for whoever only reads."""
+    is_there = address.kind is LedgerKind.DYNAMODB or os.path.exists(address.path)  # noqa: PTH110 - says no, not PermissionError, where it cannot look
+    if not is_there and not makes_ledger:
+        say(f"ledger: {address} (none yet)")
+        with SqliteLedger.in_memory() as ledger:
+            yield ledger, False
+        return
+    with open_ledger(session, address) as ledger:
+        say(f"ledger: {address}{'' if is_there else ' (new)'}")
+        yield ledger, True

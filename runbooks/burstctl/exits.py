@@ -19,7 +19,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-_CLEAR: Final = frozenset({Done.FLIPPED, Done.FLIPPED_BACK, Done.REFUSED})
+_CLEAR: Final = frozenset({Done.NONE, Done.FLIPPED, Done.FLIPPED_BACK, Done.REFUSED})
 
 
 def exit_of(report: Report, *, exit_zero: bool) -> Exit:

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from burstctl.flip_words import flip_document, flip_in_words, quota_document, quota_in_words
-from burstctl.plan_document import hold_document, plan_document
+from burstctl.plan_document import hold_document, instant_or_none, plan_document
 from burstctl.plan_words import refusal_words
 from burstctl.planned import Planned
 from burstctl.table import UNKNOWN_WORDS
 from burstctl.telling import hold_words
+from burstctl.volume_words import level_words
 from burstctl.windows_now import PHASES, occurrence_document, occurrence_words
 from burstwatch.core.assess import Assessment
 from burstwatch.core.decide import Decision
@@ -88,12 +89,23 @@ def explain_in_words(told: Explanation) -> list[tuple[str, list[str]]]:
     if told.decision.flip is not None:
         topics.append(("Flip", flip_in_words(told.decision.flip, told.now_s)))
     topics += [
+        ("Others", _others(told.state)),
         ("Guards", _guards(told.planned, told.decision.flip)),
         ("Hold", [hold_words(hold) for hold in told.holds]),
     ]
     topics += [("Windows", _windows(told)), ("Quota", quota_in_words(told.spent, told.now_s))]
     topics += [("Ledger", _remembered(told))]
     return [(topic, [printable(line, _LONGEST) for line in lines]) for topic, lines in topics if lines]
+
+
+def _others(state: VolumeState | None) -> list[str]:
+    """Whether somebody else changed what we flipped, and nobody has released it since."""
+    if state is None or state.contested_at_s is None:
+        return []
+    return [
+        f"somebody else changed it after our flip, seen {format_instant(state.contested_at_s)};"
+        f" it is left to people until: burstctl release {state.volume_id}"
+    ]
 
 
 def to_document(told: Explanation) -> dict[str, Any]:
@@ -124,6 +136,7 @@ def to_document(told: Explanation) -> dict[str, Any]:
         "next": _next_levels(told.decision.level, told.policy) if forecast else [],
         "look": {"interval_s": told.decision.look_interval_s, "because": " ".join(_look(told))},
         "flip": flip_document(told.decision.flip) if told.decision.flip else None,
+        "contested_since": instant_or_none(told.state.contested_at_s if told.state else None),
         "plan": plan_document(told.planned) if told.planned else None,
         "holds": [hold_document(hold) for hold in told.holds],
         "windows": _windows_document(told),
@@ -326,7 +339,7 @@ def _remembered(told: Explanation) -> list[str]:
     if state is None:
         lines = ["nothing is going on with this volume"]
     else:
-        lines = [f"{state.level} since {format_instant(state.level_since_s)}"]
+        lines = [level_words(state)]
         if state.alerted_at_s is not None:
             lines.append(f"alerted as {state.alerted_level} at {format_instant(state.alerted_at_s)}")
         if state.gap_alerted:

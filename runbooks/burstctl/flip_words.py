@@ -57,7 +57,9 @@ def quota_in_words(spent: Sequence[Spent], now_s: float) -> list[str]:
         return [used]
     each = ", ".join(f"{format_clock(one.at_s)} by {one.by}" for one in spent)
     free_s = free_from_s(spent)
-    when = "now" if free_s is None or free_s <= now_s else f"from {format_instant(free_s)} on"
+    when = (
+        "when the last is over" if free_s is None or free_s <= now_s else f"from {format_instant(free_s)} on"
+    )
     return [f"{used} ({each}); the next is free {when}"]
 
 

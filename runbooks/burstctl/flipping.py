@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from burstctl.asking import is_confirmed, require_somebody_to_ask
 from burstctl.choosing import Drawn, Request, draw_up
@@ -26,6 +26,8 @@ from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.target import Wish
 from burstwatch.core.words import format_instant, printable
 from burstwatch.flip import WORKERS, carry_out
+
+_WHO_RETURNS: Final = "nobody brings it back but a watchdog that may act: burstctl watch --act, or the stack"
 
 
 def modify(desk: Desk, request: Request) -> Exit:
@@ -67,7 +69,8 @@ def _show_plans(desk: Desk, drawn: Drawn, *, asks: bool = False) -> None:
 def _question(drawn: Drawn) -> str:
     count, total = len(drawn.wanted), len(drawn.planned)
     of_all = "" if count == total else f" of {total}"
-    return f"Modify {count}{of_all} volume{'' if total == 1 else 's'}?"
+    verb = "Keep" if all(each.plan.extends for each in drawn.wanted) else "Modify"
+    return f"{verb} {count}{of_all} volume{'' if total == 1 else 's'}?"
 
 
 def _with_answers(desk: Desk, drawn: Drawn) -> Drawn:
@@ -80,7 +83,7 @@ def _with_answers(desk: Desk, drawn: Drawn) -> Drawn:
 
 def _dry_answer(desk: Desk, planned: Planned) -> DryAnswer | None:
     target = planned.plan.target
-    if target is None:
+    if target is None or planned.plan.extends:
         return None
     assert desk.shell.modifier is not None
     answer = desk.shell.modifier.modify(planned.volume_id, target, dry_run=True)
@@ -157,6 +160,8 @@ def _result(planned: Planned, outcome: Outcome) -> list[str]:
     match outcome.done:
         case Done.FLIPPED | Done.FLIPPED_BACK:
             said = f"AWS has begun to make it {planned.plan.target}"
+        case Done.NONE:
+            said = outcome.because or "nothing to do"
         case Done.REFUSED:
             said = f"refused now: {outcome.because}"
         case Done.IN_FLIGHT:
@@ -185,6 +190,8 @@ def _say_what_follows(desk: Desk, request: Request, outcomes: Mapping[str, Outco
     """How to see what becomes of it, and who brings it back."""
     begun = [i for i, outcome in outcomes.items() if outcome.done in (Done.FLIPPED, Done.FLIPPED_BACK)]
     if not begun:
+        if request.lasts is not None and any(each.done is Done.NONE for each in outcomes.values()):
+            say(_WHO_RETURNS)
         return
     which = begun[0] if len(begun) == 1 else "VOLUME"
     say(f"it takes minutes to hours; what becomes of it: burstctl history {which}")
@@ -192,7 +199,7 @@ def _say_what_follows(desk: Desk, request: Request, outcomes: Mapping[str, Outco
     seen = "none so far" if roster is None else f"the last at {format_instant(roster.tick_s)}"
     say(f"it is followed by a watchdog that sweeps with this ledger (burstctl watch, or the stack); {seen}")
     if request.lasts is not None:
-        say("nobody brings it back but a watchdog that may act: burstctl watch --act, or the stack")
+        say(_WHO_RETURNS)
 
 
 def _document(desk: Desk, request: Request, drawn: Drawn, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:

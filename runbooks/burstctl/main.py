@@ -42,7 +42,7 @@ COMMANDS: Final = {
     "hold": _Entry("modify nothing for a while: one volume, or everything", "burstctl.commands.hold"),
     "release": _Entry("end a hold, or trust a volume again", "burstctl.commands.release"),
     "window": _Entry("the critical periods: list, start and stop them", "burstctl.commands.window"),
-    "policy": _Entry("check a policy, or show the one in force", "burstctl.commands.policy"),
+    "policy": _Entry("check a policy, show the one in force, push one", "burstctl.commands.policy"),
 }
 """A command is a click command of this name in that module, imported only when it is called."""
 

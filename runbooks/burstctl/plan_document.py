@@ -28,6 +28,7 @@ def plan_document(planned: Planned, outcome: Outcome | None = None) -> dict[str,
         "direction": str(order.direction),
         "now": configuration_document(plan.now) if plan.now else None,
         "target": configuration_document(plan.target) if plan.target else None,
+        "extends": plan.extends,
         "reasons": reasons_of(plan) if plan.target else [],
         "alternatives": _alternatives(plan),
         **_price_document(planned.price),
@@ -45,11 +46,13 @@ def plan_document(planned: Planned, outcome: Outcome | None = None) -> dict[str,
 
 
 def totals_document(planned: Sequence[Planned]) -> dict[str, Any]:
-    """How many volumes would be modified, and what that costs together."""
+    """How many volumes would be modified or kept as they are, and what that costs together."""
     wanted = sum(each.is_wanted for each in planned)
+    kept = sum(each.is_wanted and each.plan.extends for each in planned)
     return {
         "volumes": len(planned),
-        "to_modify": wanted,
+        "to_modify": wanted - kept,
+        "to_keep": kept,
         "refused": len(planned) - wanted,
         **_price_document(sum_prices(planned)),
         "prices": PRICES,

@@ -25,15 +25,13 @@ def plan_in_words(planned: Planned, *, is_alone: bool) -> str:
     plan = planned.plan
     topics: list[Topic] = []
     if plan.target is not None:
-        topics += [
-            ("Change", [f"{plan.now} -> {plan.target}"]),
-            ("Why", [*reasons_of(plan), *_warnings(plan)]),
-        ]
+        change = "only how long" if plan.extends else f"{plan.now} -> {plan.target}"
+        topics += [("Change", [change]), ("Why", [*reasons_of(plan), *_warnings(plan)])]
         topics.append(("Cost", _costs(planned)))
     if plan.choice is not None and is_alone:
         topics.append(("Beside", _alternatives(plan.choice.alternatives, plan.target)))
     if plan.target is not None:
-        topics += [("Then", _then(planned)), ("Quota", [_quota(planned)])]
+        topics += [("Then", _then(planned)), ("Quota", [] if plan.extends else [_quota(planned)])]
     topics += [
         ("Refused", [refusal_words(refusal) for refusal in plan.refusals]),
         ("Overrides", [f"{guard}: {plan.order.why}" for guard in plan.overridden]),
@@ -48,8 +46,10 @@ def totals_in_words(planned: Sequence[Planned]) -> str:
     """How many volumes would be modified, and what that costs together."""
     count, wanted = len(planned), sum(each.is_wanted for each in planned)
     refused = f", {count - wanted} refused" if wanted < count else ""
-    said = f"{count} volume{'' if count == 1 else 's'}: {wanted} to be modified{refused}"
-    if not wanted:
+    kept = sum(each.is_wanted and each.plan.extends for each in planned)
+    keeps = f", {kept} kept as they are" if kept > 1 else ", 1 kept as it is" if kept else ""
+    said = f"{count} volume{'' if count == 1 else 's'}: {wanted - kept} to be modified{keeps}{refused}"
+    if wanted == kept:
         return said
     price = sum_prices(planned)
     more = price.difference_usd_per_month
@@ -67,6 +67,8 @@ def refusal_words(refusal: Refusal) -> str:
 
 def reasons_of(plan: Plan) -> list[str]:
     """A sentence for each number."""
+    if plan.extends:
+        return [f"It is {plan.target} already, by its flip: AWS is asked for nothing."]
     return list(plan.choice.reasons) if plan.choice else ["It is what it was before its flip."]
 
 
@@ -119,7 +121,7 @@ def _alternatives(offers: Mapping[str, Offer | TargetRefusal], chosen: Configura
 def _then(planned: Planned) -> list[str]:
     plan = planned.plan
     if not planned.is_out or plan.stay is None:
-        return ["its burst balance is unknown until the first fresh datapoint"]
+        return ["its burst balance is unknown until the first fresh datapoint", *_again(planned)]
     until_s = plan.order.return_after_s
     if until_s is None:
         return [plan.stay.reason]
@@ -131,6 +133,14 @@ def _then(planned: Planned) -> list[str]:
             f"AWS's quota lets the watchdog bring it back from {format_instant(planned.returns_from_s)} on"
         )
     return lines
+
+
+def _again(planned: Planned) -> list[str]:
+    """What would undo a return soon, and how to prevent that."""
+    if planned.moved_out_again is None:
+        return []
+    hold = f"burstctl hold {planned.volume_id} --for … --reason …"
+    return [f"the watchdog moves it out again: {planned.moved_out_again}; {hold} keeps it here"]
 
 
 def _quota(planned: Planned) -> str:

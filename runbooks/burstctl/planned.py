@@ -21,13 +21,17 @@ PRICES: Final = f"{US_EAST_1.region} list prices of {US_EAST_1.as_of:%Y-%m-%d}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan; ``lasts`` is the stay the operator asked for, ``answer`` AWS's to a dry run."""
+    """A plan; ``lasts`` is the stay the operator asked for, ``answer`` AWS's to a dry run.
+
+    ``moved_out_again`` is why a watchdog that may act would undo a return before long.
+    """
 
     plan: Plan
     region: str
     options: Options
     lasts: timedelta | None = None
     answer: DryAnswer | None = None
+    moved_out_again: str | None = None
 
     @property
     def volume_id(self) -> str:

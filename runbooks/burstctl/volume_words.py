@@ -3,8 +3,9 @@
 import re
 from typing import Final
 
+from burstwatch.core.ledger import VolumeState
 from burstwatch.core.volume import Volume
-from burstwatch.core.words import printable
+from burstwatch.core.words import format_instant, printable
 
 _BLANKS: Final = re.compile(r"( {2,})")
 LONGEST_NAME: Final = 40
@@ -30,6 +31,12 @@ def describe_in_a_line(volume: Volume) -> str:
     if volume.managed_by:
         parts.append(f"managed by {volume.managed_by}")
     return printable(", ".join([id_and_name(volume), *parts]), LONGEST_SENTENCE)
+
+
+def level_words(state: VolumeState) -> str:
+    """The level that a volume is at, and since when it has been, where it ever changed."""
+    since = f" since {format_instant(state.level_since_s)}" if state.level_since_s else ""
+    return f"{state.level}{since}"
 
 
 def inert(line: str) -> str:

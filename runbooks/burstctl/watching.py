@@ -1,6 +1,5 @@
 """The loop of ``burstctl watch``: a pass at every nominal tick, whatever became of the one before."""
 
-import shlex
 from dataclasses import replace
 from typing import Final
 
@@ -93,19 +92,20 @@ class Watch:
         keeper = self._keeper
         if keeper.look_again(now_s):
             say(f"policy: {keeper.source} is good and in force from now on")
+        if keeper.unread:
+            complain(f"the policy could not be read, the last good one stays in force: {keeper.unread}")
         if keeper.untold:
             _record_rejection(shell, keeper, int(now_s))
-            keeper.told()
+        keeper.told()
         return replace(shell, policy=keeper.policy)
 
 
 def _record_rejection(shell: Shell, keeper: PolicyKeeper, now_s: int) -> None:
     """Put the alert about a bad policy into the ledger; the pass that follows sends it."""
-    path = str(keeper.source.path)
     alert = make_policy_rejected(
         keeper.untold,
-        in_force=f"{path} as it was at {format_instant(keeper.in_force_since_s)}",
-        action=f"burstctl policy check {shlex.quote(path)}",
+        in_force=f"{keeper.source.place} as it was at {format_instant(keeper.in_force_since_s)}",
+        action=keeper.source.check_command,
         place=shell.place,
         runbooks_url=keeper.policy.alerts.runbooks_url,
         now_s=now_s,

@@ -1,11 +1,10 @@
 import json
 import re
 import socket
-import threading
 import traceback
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from fake_slack import SECRET, FakeTime, a_slack, assert_within_slacks_limits, texts, words
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alerts_about_events, an_alert
@@ -15,70 +14,11 @@ from burstwatch.adapters.slack import SlackChannel, render
 from burstwatch.core.alerts import Alert, AlertKind
 from burstwatch.core.levels import Level
 
-SECRET = "T00000000/B00000000/abcdefghijklmnopqrstuvwx"
-
-
-class FakeSlack:
-    """An incoming webhook on loopback: gives the scripted answers in turn, then ``ok``."""
-
-    def __init__(self):
-        self.posts = []
-        self.answers = []
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                fake.posts.append((self.path, dict(self.headers), json.loads(body)))
-                answer = fake.answers.pop(0) if fake.answers else (200, "ok", {})
-                if answer is None:
-                    self.close_connection = True
-                    return
-                status, text, headers = answer
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(text.encode())))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            do_GET = do_POST  # noqa: N815 - the server looks for this name
-
-            def log_message(self, *args):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.base = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.url = f"{self.base}/services/{SECRET}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
-        self.thread.start()
-
-    def stop(self):
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
-class FakeTime:
-    """A clock that only sleeping moves."""
-
-    def __init__(self):
-        self.now_s = 1000.0
-        self.slept = []
-
-    def __call__(self):
-        return self.now_s
-
-    def sleep(self, seconds):
-        self.slept.append(seconds)
-        self.now_s += seconds
-
 
 @pytest.fixture
 def slack():
-    fake = FakeSlack()
-    yield fake
-    fake.stop()
+    with a_slack() as fake:
+        yield fake
 
 
 @pytest.fixture
@@ -95,19 +35,6 @@ def refusal(channel, alert=None):
     with pytest.raises(ChannelError) as caught:
         channel.send(alert or an_alert())
     return caught.value
-
-
-def texts(payload):
-    """Every text object of a message, as (type, text)."""
-    found = [("text", payload["text"])]
-    for block in payload["blocks"]:
-        objects = [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
-        found += [(item["type"], item["text"]) for item in objects if item]
-    return found
-
-
-def words(payload):
-    return "\n".join(text for _, text in texts(payload))
 
 
 # What is sent
@@ -284,23 +211,6 @@ def assert_only_our_markup(text):
     outside_code = re.sub(r"```[^`]*```|`[^`\n]*`", "", text)
     assert "`" not in outside_code
     assert re.fullmatch(r"(\*[A-Za-z ]+\*\n)?[A-Za-z: ]*", outside_code), outside_code
-
-
-def assert_within_slacks_limits(payload):
-    assert len(json.dumps(payload, ensure_ascii=False)) < 10_000
-    assert len(payload["blocks"]) <= 50
-    limits = {"header": 150, "section": 3000}
-    for block in payload["blocks"]:
-        if "text" in block:
-            assert 1 <= utf16(block["text"]["text"]) <= limits[block["type"]]
-        if "fields" in block:
-            assert 1 <= len(block["fields"]) <= 10
-            assert all(1 <= utf16(item["text"]) <= 2000 for item in block["fields"])
-        assert len(block.get("elements", ())) <= 10
-
-
-def utf16(text):
-    return len(text.encode("utf-16-le")) // 2
 
 
 @settings(max_examples=150, deadline=None)

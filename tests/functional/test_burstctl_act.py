@@ -1,6 +1,7 @@
 """burstctl watch --act: what it modifies, what it tells of it, and who else may be at work."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from operators_desk import (
@@ -217,3 +218,118 @@ def test_assess_shows_where_flips_and_holds_stand(desk, lab):
     assert " held " in rows[held]
     assert f"hold: {held} is kept as it is until 2026-11-21T00:00:00Z, by" in ran.err
     assert desk.run("assess", "--json").document["volumes"][0]["flip"]["target"]["volume_type"] == "io1"
+
+
+def test_the_pause_after_a_failure_is_not_told_as_a_refusal(desk, lab):
+    """The alert of the failure says when it is tried again: nobody needs a second one about that."""
+    volume_id = add_exhausted(lab, tags=AUTO)
+    lab.faults.add(Fault(action="ModifyVolume", code="UnauthorizedOperation", status=403))
+    first = desk.run("watch", "--act", "--once")
+    lab.clock.advance(20)
+
+    second = desk.run("watch", "--act", "--once")
+
+    assert "tries again from 2026-11-20T18:01:00Z on, if that is still wanted and no guard" in " ".join(
+        first.err.split()
+    )
+    assert f"refused: {volume_id} (etcd-1): cooldown: the last attempt failed" in second.err
+    assert "flip refused" not in second.err
+    assert "refused" not in desk.kinds(volume_id)
+
+
+def test_what_others_made_of_it_is_brought_back_once_it_is_released(desk, lab):
+    """io1 for $260 more a month stays in the books though somebody else made it io2."""
+    volume_id = add_exhausted(lab, tags=AUTO | {"burstwatch:target": "io1"})
+    desk.run("watch", "--act", "--once")
+    lab.fleet.set_load(volume_id, "idle")
+    lab.clock.advance(3600)
+    desk.run("watch", "--act", "--once")
+    lab.fleet.modify(volume_id, volume_type="io2", iops=5000)
+    lab.clock.advance(3600)
+
+    told = " ".join(desk.run("watch", "--act", "--once").err.split())
+    assert "changed by others: etcd-1 was made io2 with 5,000 IOPS" in told
+    assert "Then it brings it back to gp2 when its load is calm." in told
+    assert "LeftOnTarget" not in told
+
+    reminded = " ".join(passes(desk, lab, 1, every_s=86_400).err.split())
+    # io2: 100 x 0.125 + 5,000 x 0.065 = 337.50, 327.50 more than gp2; / 730 x 24 = 10.77
+    assert "left on target: etcd-1 is still io2 after" in reminded
+    assert "$10.77 a day more" in reminded
+    assert "It was gp2 before it became io2 with 5,000 IOPS." in reminded
+    assert modified(lab, volume_id) == ["io1", "io2"]
+
+    assert desk.run("release", volume_id).code == 0
+    passes(desk, lab, 1, every_s=60)
+    assert modified(lab, volume_id) == ["io1", "io2", "gp2"]
+
+
+def test_what_others_made_of_it_goes_back_by_hand_as_well(desk, lab):
+    volume_id = add_calm(lab)
+    desk.run("flip", volume_id, "--to", "io1", "--yes")
+    lab.clock.advance(3600)
+    desk.run("watch", "--once")
+    lab.fleet.modify(volume_id, volume_type="io2", iops=5000)
+    lab.clock.advance(3600)
+    desk.run("watch", "--once")
+
+    assert desk.run("flip-back", volume_id, "--yes").code == 0
+    assert modified(lab, volume_id) == ["io1", "io2", "gp2"]
+
+
+@pytest.mark.parametrize("tags", [AUTO, AUTO | {"burstwatch:target": "io1"}])
+def test_a_return_that_cannot_be_made_is_told_daily(desk, lab, tags):
+    """CloudWatch says nothing of it for a day: it may be busy, and it costs money."""
+    volume_id = add_exhausted(lab, tags=tags)
+    (desk.directory / "policy.yaml").write_text("version: 1\nflip_back:\n  return: always\n")
+    desk.run("watch", "--act", "--once")
+    lab.clock.advance(3600)
+    desk.run("watch", "--act", "--once")
+    lab.fleet.hide_metrics(volume_id, from_at=lab.clock.now(), to_at=lab.clock.now() + timedelta(days=9))
+
+    early = passes(desk, lab, 2, every_s=43_200).err
+    late = " ".join(passes(desk, lab, 1, every_s=3_600).err.split())
+    assert "left on target" not in early
+    assert "left on target: etcd-1 is still" in late
+    assert "It should be back by now, but waits for calm: CloudWatch does not say what it serves." in late
+    assert "left on target" not in passes(desk, lab, 1, every_s=3_600).err
+    assert "left on target" in passes(desk, lab, 1, every_s=86_400).err
+
+
+def test_with_all_flips_stopped_a_volume_left_on_its_target_says_that_this_is_why(desk, lab):
+    add_exhausted(lab, tags=AUTO | {"burstwatch:target": "io1"})
+    desk.run("watch", "--act", "--once")
+    lab.clock.advance(3600)
+    (desk.directory / "policy.yaml").write_text("version: 1\nmode:\n  highest: propose\n")
+
+    said = " ".join(desk.run("watch", "--act", "--once").err.split())
+
+    assert "left on target: etcd-1 is still io1" in said
+    assert "The policy's mode.highest is propose, which stops every automatic modification." in said
+
+
+def test_the_fleet_is_assessed_with_what_was_flipped_away_from_it(desk, lab):
+    """On gp3 it is none of the gp2 volumes that are listed."""
+    flipped, calm = add_critical(lab), add_calm(lab)
+    add_calm(lab, "was never gp2", volume_type="gp3")
+    desk.run("flip", flipped, "--for", "6h", "--yes")
+    lab.clock.advance(3600)
+    desk.run("watch", "--once")
+    before = desk.ledger_path.read_bytes()
+
+    ran = desk.run("assess", "--json")
+
+    assert {volume["volume_id"] for volume in ran.document["volumes"]} == {flipped, calm}
+    told = {volume["volume_id"]: volume["flip"] for volume in ran.document["volumes"]}
+    assert told[flipped]["phase"] == "on_target"
+    assert desk.ledger_path.read_bytes() == before
+
+
+def test_a_flipped_volume_that_was_deleted_is_not_assessed(desk, lab):
+    flipped = add_critical(lab)
+    desk.run("flip", flipped, "--yes")
+    lab.fleet.remove(flipped)
+
+    ran = desk.run("assess", "--json")
+
+    assert (ran.code, ran.document["volumes"]) == (0, [])

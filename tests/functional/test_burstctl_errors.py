@@ -151,7 +151,10 @@ def test_a_request_that_aws_refuses_for_its_time(desk, lab):
     ("given", "said"),
     [
         ({"BURSTWATCH_CLOCK": "sun"}, "BURSTWATCH_CLOCK='sun' is no clock; write wall or endpoint"),
-        ({"BURSTWATCH_LEDGER": "paper"}, "'paper' is no ledger: write sqlite:PATH after --ledger"),
+        (
+            {"BURSTWATCH_LEDGER": "paper"},
+            "'paper' is no ledger: write sqlite:PATH or dynamodb:TABLE after --ledger",
+        ),
         ({"BURSTWATCH_TOPIC_ARN": "alerts"}, "'alerts' is no topic: write its ARN after --topic-arn"),
     ],
 )
@@ -165,14 +168,14 @@ def test_a_setting_that_is_wrong_is_misuse(desk, lab, given, said):
 
 
 def test_a_ledger_of_an_unknown_kind_is_misuse(desk, lab):
-    ran = desk.run("assess", "--ledger", "dynamodb:burstwatch")
+    ran = desk.run("assess", "--ledger", "postgres:burstwatch")
 
     assert ran.code == 2
-    assert the_complaint(ran).startswith("'dynamodb:burstwatch' is no ledger: write sqlite:PATH")
+    assert the_complaint(ran).startswith("'postgres:burstwatch' is no ledger: write sqlite:PATH")
 
 
 @pytest.mark.parametrize("command", ["assess", "watch"])
-def test_a_bad_policy_is_misuse_with_every_fault_and_no_call(desk, lab, command):
+def test_a_bad_policy_is_misuse_with_every_fault_and_no_volume_is_asked_for(desk, lab, command):
     (desk.directory / "policy.yaml").write_text("version: 2\nlevels:\n  warning_within: soon\n")
 
     ran = desk.run(command)
@@ -182,7 +185,7 @@ def test_a_bad_policy_is_misuse_with_every_fault_and_no_call(desk, lab, command)
     assert complaint == "burstctl: the policy is rejected:"
     assert first == "  policy.yaml:1: version: is '2'; this burstwatch reads version: 1"
     assert second.startswith("  policy.yaml:3: levels.warning_within: 'soon' is not a span;")
-    assert lab.faults.calls() == {}
+    assert lab.faults.calls() == {"GetParametersByPath": 1}, "a deployed stack's policy would come first"
 
 
 def test_a_locked_ledger(desk, lab, monkeypatch):

@@ -3,6 +3,7 @@
 import os
 import pty
 import signal
+from dataclasses import replace
 
 import pytest
 from operators_desk import (
@@ -22,6 +23,7 @@ from burstlab.instance import LabInstance
 from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.flips import Hold
+from burstwatch.core.ledger import Change
 
 AN_HOUR_S = 3600
 
@@ -593,3 +595,164 @@ def test_an_io_volume_slower_than_the_burst_is_not_proposed_without_a_word(desk,
     assert "fewer than the 3,000 it serves while it has credits: --iops 3000 keeps those" in " ".join(
         ran.out.split()
     )
+
+
+# volumes that are away already
+
+
+def flip_of(desk, volume_id):
+    with desk.open_ledger() as ledger:
+        return ledger.states()[volume_id].flip
+
+
+def test_a_volume_that_is_what_is_wanted_already_is_only_kept_so_for_that_long(desk, lab):
+    volume_id = add_calm(lab)
+    on_its_target(desk, lab, volume_id)
+    assert flip_of(desk, volume_id).stays
+    before = asked(lab)
+
+    ran = desk.run("flip", volume_id, "--for", "6h", "--reason", "INC-7", answer="y")
+
+    assert ran.code == 0
+    said = " ".join(ran.out.split())
+    assert "Change only how long" in said
+    assert "It is gp3 with 3,000 IOPS and 128 MiB/s already, by its flip: AWS is asked for nothing." in said
+    assert "1 volume: 0 to be modified, 1 kept as it is" in said
+    assert "Quota" not in said
+    assert "Keep 1 volume? [y/N]" in ran.err
+    assert "nobody brings it back but a watchdog that may act" in ran.err
+    # 19:00 and six hours
+    assert "is kept gp3 with 3,000 IOPS and 128 MiB/s until 2026-11-21T01:00:00Z, asked for by anna" in said
+    assert asked(lab) == before
+    flip = flip_of(desk, volume_id)
+    assert (flip.stays, flip.return_after_s) == (False, lab.clock.now_s() + 6 * AN_HOUR_S)
+    assert desk.kinds(volume_id)[-1] == "kept"
+    story = " ".join(desk.run("history", volume_id).out.split())
+    assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in story
+
+
+def test_what_is_kept_for_a_time_comes_back_after_it(desk, lab):
+    volume_id = add_calm(lab)
+    on_its_target(desk, lab, volume_id)
+    assert desk.run("flip", volume_id, "--for", "2h", "--yes").code == 0
+    for _ in range(23):
+        lab.clock.advance(300)
+        desk.run("watch", "--act", "--passes", "1")
+    assert modified(lab, volume_id) == ["gp3"]
+    for _ in range(2):
+        lab.clock.advance(300)
+        desk.run("watch", "--act", "--passes", "1")
+    assert modified(lab, volume_id) == ["gp3", "gp2"]
+
+
+def test_a_whole_fleet_is_kept_away_for_a_time_with_what_is_away_already(desk, lab):
+    """Before a release: nobody wants the one that was flipped yesterday to return in the middle of it."""
+    tags = {"role": "ci"}
+    away, here = add_calm(lab, "away", tags=tags), add_calm(lab, "here", tags=tags)
+    add_calm(lab, "was never gp2", tags=tags, volume_type="gp3")
+    on_its_target(desk, lab, away)
+
+    ran = desk.run("flip", "--where", "tag:role=ci", "--for", "6h", "--yes", "--json")
+
+    assert ran.code == 0
+    told = {plan["name"]: (plan["extends"], plan["outcome"]["action"]) for plan in ran.document["plans"]}
+    assert told == {"away": (True, "none"), "here": (False, "flipped")}
+    totals = ran.document["totals"]
+    assert (totals["volumes"], totals["to_modify"], totals["to_keep"], totals["refused"]) == (2, 1, 1, 0)
+    assert (modified(lab, away), modified(lab, here)) == (["gp3"], ["gp3"])
+    assert flip_of(desk, away).return_after_s == flip_of(desk, here).return_after_s
+
+
+def test_what_is_kept_needs_no_room_within_the_caps(desk, lab):
+    away, other, here = add_calm(lab, "away"), add_calm(lab, "other"), add_calm(lab, "here")
+    on_its_target(desk, lab, away)
+    on_its_target(desk, lab, other, "--for", "12h")
+    (desk.directory / "policy.yaml").write_text("version: 1\nflip:\n  fleet_cap: 1\n")
+
+    assert desk.run("flip", away, "--for", "6h", "--yes").code == 0
+    assert "fleet_cap" in desk.run("flip", here, "--for", "6h", "--yes").out
+
+
+def test_a_dry_run_of_what_is_only_kept_does_not_ask_aws(desk, lab):
+    volume_id = add_calm(lab)
+    on_its_target(desk, lab, volume_id)
+    before, kinds = asked(lab), desk.kinds(volume_id)
+
+    ran = desk.run("flip", volume_id, "--for", "6h", "--dry-run")
+
+    assert ran.code == 0
+    assert "AWS  " not in ran.out
+    assert (asked(lab), desk.kinds(volume_id)) == (before, kinds)
+
+
+def test_another_type_is_a_modification_as_ever(desk, lab):
+    volume_id = add_calm(lab)
+    on_its_target(desk, lab, volume_id)
+
+    ran = desk.run("flip", volume_id, "--to", "io1", "--for", "6h", "--dry-run")
+
+    assert "Change    gp3 with 3,000 IOPS and 128 MiB/s -> io1 with 3,000 IOPS" in ran.out
+
+
+def test_whoever_extends_what_another_process_changed_meanwhile_extends_that(desk, lab, monkeypatch):
+    volume_id = add_calm(lab)
+    on_its_target(desk, lab, volume_id)
+    real_commit = SqliteLedger.commit
+
+    def commit(self, changes, *, channels):
+        monkeypatch.setattr(SqliteLedger, "commit", real_commit)
+        state = self.states()[volume_id]
+        theirs = replace(state, revision=state.revision + 1, failures=3)
+        change = Change(volume_id=volume_id, expected_revision=state.revision, state=theirs)
+        assert real_commit(self, [change], channels=channels)
+        return real_commit(self, changes, channels=channels)
+
+    monkeypatch.setattr(SqliteLedger, "commit", commit)
+
+    assert desk.run("flip", volume_id, "--for", "6h", "--yes").code == 0
+    with desk.open_ledger() as ledger:
+        state = ledger.states()[volume_id]
+    assert (state.failures, state.flip.return_after_s is not None) == (3, True)
+
+
+# a return that would not last
+
+RELEASE = {"burstwatch:mode": "auto", "burstwatch:window": "release"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "why"),
+    [
+        (RELEASE, "window release runs until it is stopped"),
+        ({"burstwatch:mode": "auto", "burstwatch:critical": "true"}, "it is tagged critical"),
+    ],
+)
+def test_a_return_that_the_watchdog_would_undo_is_told_with_what_prevents_that(desk, lab, tags, why):
+    volume_id = add_calm(lab, tags=tags)
+    on_its_target(desk, lab, volume_id)
+    if tags is RELEASE:
+        desk.run("window", "start", "release", "--yes")
+
+    ran = desk.run("flip-back", volume_id, "--dry-run")
+
+    said = " ".join(ran.out.split())
+    assert f"the watchdog moves it out again: {why}; burstctl hold {volume_id} --for" in said
+    assert "--reason … keeps it here" in said
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {"burstwatch:mode": "auto"},
+        {"burstwatch:window": "release"},
+        {"burstwatch:critical": "true"},
+    ],
+)
+def test_a_return_that_nothing_would_undo_is_told_without_a_word_of_that(desk, lab, tags):
+    volume_id = add_calm(lab, tags=tags)
+    on_its_target(desk, lab, volume_id)
+    if "burstwatch:window" in tags:
+        desk.run("window", "start", "release", "--yes")
+
+    assert "out again" not in desk.run("flip-back", volume_id, "--dry-run").out

@@ -226,6 +226,27 @@ def test_a_volume_that_others_changed_is_in_our_care_again(desk, lab):
     assert asked(lab) == 2
 
 
+def test_a_volume_that_stays_is_looked_at_right_after_its_release(desk, lab):
+    """Else it would be half a day until the watchdog looks whether it still is what it was."""
+    volume_id = add_calm(lab)
+    desk.run("flip", volume_id, "--yes")
+    lab.clock.advance(3600)
+    desk.run("watch", "--once")
+    lab.fleet.modify(volume_id, iops=4000, volume_type="gp3")
+    lab.clock.advance(3600)
+    desk.run("watch", "--once")
+    with desk.open_ledger() as ledger:
+        contested = ledger.states()[volume_id]
+    assert contested.next_look_at_s > lab.clock.now_s() + 3600
+
+    desk.run("release", volume_id)
+
+    with desk.open_ledger() as ledger:
+        released = ledger.states()[volume_id]
+    assert (released.flip, released.contested_at_s) == (contested.flip, None)
+    assert released.next_look_at_s <= lab.clock.now_s()
+
+
 def test_a_release_that_another_process_outran_is_done_on_top_of_it(desk, lab, monkeypatch):
     volume_id = add_calm(lab)
     desk.run("watch", "--once")

@@ -72,7 +72,10 @@ def test_a_state_comes_back_with_every_field_after_reopening(home):
         modified_at_s=7,
         balance_pct=8.125,
         balance_at_s=9,
-        flip=a_flip(phase=Phase.ON_TARGET, cause=Cause.WINDOW, return_after_s=10, reached_at_s=11, unseen=12),
+        flip=a_flip(
+            phase=Phase.ON_TARGET, cause=Cause.WINDOW, return_after_s=10, reached_at_s=11, unseen_since_s=12
+        ),
+        lost=a_flip(direction=Direction.BACK, previous=a_flip()),
         spent=(Spent(at_s=13, by=WATCHDOG, direction=Direction.BACK), Spent(at_s=14, by=OTHERS)),
         failures=15,
         retry_at_s=16,

@@ -138,12 +138,27 @@ def test_an_intent_is_recorded_up_to_the_caps_and_not_beyond(home, ledger, other
         (a_flip(phase=Phase.ON_TARGET), True),
         (a_flip(phase=Phase.CHANGING, stays=True), True),
         (a_flip(phase=Phase.CHANGING, direction=BACK), True),
-        (a_flip(phase=Phase.ON_TARGET, stays=True), False),
+        (a_flip(phase=Phase.ON_TARGET, stays=True, by="ann"), False),
+        (a_flip(phase=Phase.ON_TARGET, stays=True, usd_per_month=-1.88), False),
+        # what a machine chose to pay for good counts for good
+        (a_flip(phase=Phase.ON_TARGET, stays=True), True),
         (None, False),
     ],
-    ids=["asked", "changing", "on target", "changing to stay", "returning", "stays", "returned"],
+    ids=[
+        "asked",
+        "changing",
+        "on target",
+        "changing to stay",
+        "returning",
+        "stays for somebody",
+        "stays for less",
+        "stays for more",
+        "returned",
+    ],
 )
-def test_a_volume_counts_from_its_intent_until_it_stays_or_is_back(ledger, flip, counts):
+def test_a_volume_counts_from_its_intent_until_it_is_back_or_stays_for_no_more_or_for_somebody(
+    ledger, flip, counts
+):
     begin(ledger, an_intent(A, revision=100))
     ledger.commit([becomes(EntryKind.REACHED, flip, A, expected=100, revision=101)], channels=[])
     assert begin(ledger, an_intent(B), volumes=1).begun is (Begun.FLEET_CAP if counts else Begun.RECORDED)

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Barrier
+from time import monotonic
 
 import pytest
 from crashing import HOST, Clients, a_lab, a_policy
@@ -15,19 +16,21 @@ from crashing import HOST, Clients, a_lab, a_policy
 from burstlab.volume import LabVolume
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase
-from burstwatch.core.ledger import EntryKind
+from burstwatch.core.guards import Guard
+from burstwatch.core.ledger import Change, EntryKind
 from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done
 from burstwatch.core.policy import Policy
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.target import Wish
-from burstwatch.flip import carry_out
+from burstwatch.flip import carry_out, plan_orders
 from burstwatch.watchdog import look_at_everything, run_tick
-from fuse import CHANNEL, Fuse, Trap
+from fuse import CHANNEL, Fuse, Killed, Trap, die
 
 HERE = Path(__file__).parent
 SOURCES = os.pathsep.join(str(HERE.parents[1] / root) for root in ("lambdas", "lab", "tests"))
 TEN = 10
+SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.REACHED)
 
 
 @dataclass
@@ -143,6 +146,8 @@ def test_ten_watchdogs_at_once_modify_each_volume_once_and_tell_it_once(scene):
     done = Counter(report.outcomes[i].done for report in reports for i in volume_ids if i in report.outcomes)
     assert done[Done.FLIPPED] == 5
     assert set(done) <= {Done.FLIPPED, Done.IN_FLIGHT}
+    scene.fleet.clock.advance(60)
+    all_look(scene, 1)
     assert max(Counter(scene.sent).values()) == 1
     assert not scene.ledger.waiting(channels=[CHANNEL])
 
@@ -202,6 +207,33 @@ def test_an_operator_is_told_that_the_watchdog_was_first(scene):
     assert scene.intents(volume_id) == [WATCHDOG]
 
 
+def test_a_tag_that_is_removed_after_the_decision_is_respected(scene):
+    [volume_id] = scene.add_draining(1)
+    trap = Trap(name="commit", deed=lambda: scene.fleet.set_tags(volume_id, {"burstwatch:mode": None}))
+    report = look_at_everything(scene.worker(Fuse(traps=[trap])), now_s=scene.now_s)
+    assert trap.has_sprung
+    assert str(report.outcomes[volume_id].refusal).startswith("not_opted_in: its mode is propose")
+    assert scene.modified([volume_id]) == {volume_id: 0}
+    assert scene.intents(volume_id) == []
+
+
+def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(scene):
+    [volume_id] = scene.add_draining(1)
+
+    def notice():
+        state = scene.ledger.states()[volume_id]
+        after = replace(state, revision=state.revision + 1, contested_at_s=scene.now_s)
+        noticed = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
+        assert scene.ledger.commit([noticed], channels=[CHANNEL])
+
+    trap = Trap(name="begin", deed=notice)
+    report = look_at_everything(scene.worker(Fuse(traps=[trap])), now_s=scene.now_s)
+    assert trap.has_sprung
+    assert str(report.outcomes[volume_id].refusal).startswith("changed_by_others: ")
+    assert scene.modified([volume_id]) == {volume_id: 0}
+    assert scene.intents(volume_id) == []
+
+
 def test_two_watchdogs_with_the_same_ticks_doubled_and_late_flip_and_flip_back_once(scene):
     [volume_id] = scene.add_draining(1, target="io1")
     workers, begins_s = [scene.worker(), scene.worker()], scene.now_s
@@ -256,6 +288,55 @@ def test_ten_workers_and_a_hold_at_once_leave_no_intent_after_the_hold(scene):
         assert scene.modified([volume_id])[volume_id] == kinds.count(EntryKind.INTENT) <= 1
 
 
+def io1_orders(volume_ids):
+    """3,000 IOPS each, in this order."""
+    return [
+        Order(
+            volume_id=volume_id,
+            direction=Direction.OUT,
+            cause=Cause.BY_HAND,
+            because="anna wants it",
+            by="anna",
+            wish=Wish(volume_type=VolumeType.IO1, iops=3_000),
+            urgency=(number,),
+        )
+        for number, volume_id in enumerate(volume_ids)
+    ]
+
+
+def test_what_is_refused_takes_nothing_of_the_accounts_quota(scene):
+    """Of the 6,000 IOPS of io1 the first wants half, and is on hold."""
+    scene.policy = a_policy(flip={"io1_iops_limit": "6000"})
+    held, second, third, fourth = scene.add_draining(4)
+    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=scene.now_s, until_s=scene.now_s + 60)
+    scene.ledger.place_hold(hold)
+    shell = scene.worker()
+    orders = io1_orders([held, second, third, fourth])
+
+    planned = plan_orders(shell, orders, shell.gathering(scene.now_s))
+    done = carry_out(shell, orders, shell.gathering(scene.now_s))
+
+    refused = {held: Guard.HELD, second: None, third: None, fourth: Guard.ACCOUNT_LIMIT}
+    assert {i: plan.refusal and plan.refusal.guard for i, plan in planned.items()} == refused
+    assert {i: outcome.refusal and outcome.refusal.guard for i, outcome in done.items()} == refused
+
+
+def test_an_order_that_is_outrun_and_planned_anew_takes_of_the_quota_once(scene):
+    scene.policy = a_policy(flip={"io1_iops_limit": "3000"})
+    [volume_id] = scene.add_draining(1)
+    look_at_everything(replace(scene.worker(), modifier=None), now_s=scene.now_s)
+
+    def touch():
+        state = scene.ledger.states()[volume_id]
+        touched = replace(state, revision=state.revision + 1)
+        change = Change(volume_id=volume_id, expected_revision=state.revision, state=touched)
+        assert scene.ledger.commit([change], channels=[CHANNEL])
+
+    shell = scene.worker(Fuse(traps=[Trap(name="begin", deed=touch)]))
+    done = carry_out(shell, io1_orders([volume_id]), shell.gathering(scene.now_s))
+    assert done[volume_id].done is Done.FLIPPED
+
+
 def test_processes_at_once_modify_each_volume_once_within_the_cap(scene, tmp_path):
     scene.policy = a_policy(flip={"fleet_cap": "3"})
     volume_ids = scene.add_draining(5, target="io1")
@@ -282,9 +363,77 @@ def test_processes_at_once_modify_each_volume_once_within_the_cap(scene, tmp_pat
     assert max(modified.values()) == 1
 
 
-def test_what_was_sent_after_all_is_recorded_when_the_sender_wakes_up(scene):
-    """A laptop sleeps between recording its intent and sending it; meanwhile others gave that up."""
-    [volume_id] = scene.add_draining(1, target="io1")
+def test_an_intent_that_waited_too_long_is_not_sent_but_settled_and_asked_for_anew(scene, monkeypatch):
+    """31 s after it was recorded it might reach AWS when others have concluded already that it never will."""
+    [volume_id] = scene.add_draining(1)
+    watchdog = scene.worker()
+    with monkeypatch.context() as slow:
+        slow.setattr("burstwatch.flip.monotonic", lambda: monotonic() - 31)
+        report = look_at_everything(watchdog, now_s=scene.now_s)
+    assert report.outcomes[volume_id].done is Done.IN_FLIGHT
+    assert scene.modified([volume_id]) == {volume_id: 0}
+    for _ in range(6):
+        scene.fleet.clock.advance(60)
+        run_tick(watchdog, tick_s=scene.now_s, now_s=scene.now_s)
+    kinds = [entry.kind for entry in scene.ledger.entries(volume_id)]
+    wanted = [EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.INTENT, EntryKind.ACCEPTED]
+    assert [kind for kind in kinds if kind in wanted] == wanted
+    assert scene.modified([volume_id]) == {volume_id: 1}
+
+
+def test_an_intent_is_not_given_up_while_its_request_may_be_under_way(scene):
+    """Ten who look as often as they like in the first minute come to no conclusion."""
+    [volume_id] = scene.add_draining(1)
+    others = [scene.worker() for _ in range(TEN)]
+    early = []
+
+    def look_again_and_again():
+        for _ in range(2):
+            scene.fleet.clock.advance(29)
+            for other in others:
+                look_at_everything(other, now_s=scene.now_s)
+        early.append(scene.ledger.states()[volume_id].flip)
+
+    trap = Trap(name="ModifyVolume", deed=look_again_and_again)
+    look_at_everything(scene.worker(Fuse(traps=[trap])), now_s=scene.now_s)
+    assert (early[0].phase, early[0].unseen_since_s) == (Phase.ASKED, None)
+    assert scene.modified([volume_id]) == {volume_id: 1}
+    assert scene.intents(volume_id) == [WATCHDOG]
+
+
+def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(scene):
+    """A pass that waited three minutes for AWS would have its intents given up before they are sent."""
+    [volume_id] = scene.add_draining(1)
+    shell, began_s = scene.worker(), scene.now_s
+    gathering = shell.gathering(began_s)
+    begins = gathering.monotonic()
+    gathering.monotonic = lambda: begins + 180
+    scene.fleet.clock.advance(180)
+    other = scene.worker()
+
+    def look_twice():
+        look_at_everything(other, now_s=scene.now_s)
+        scene.fleet.clock.advance(59)
+        look_at_everything(other, now_s=scene.now_s)
+
+    shell = replace(
+        shell, modifier=replace(shell.modifier, fuse=Fuse(traps=[Trap("ModifyVolume", look_twice)]))
+    )
+    order = Order(volume_id=volume_id, direction=Direction.OUT, cause=Cause.DRAINING, because="critical")
+    assert carry_out(shell, [order], gathering)[volume_id].done is Done.FLIPPED
+    [intent] = [each.body["intent_id"] for each in entries(scene, volume_id, EntryKind.INTENT)]
+    [accepted] = [each.body["intent_id"] for each in entries(scene, volume_id, EntryKind.ACCEPTED)]
+    assert intent == accepted
+    assert abs(scene.ledger.states()[volume_id].flip.asked_at_s - began_s - 180) <= 1
+    assert not entries(scene, volume_id, EntryKind.NOT_DONE)
+
+
+def entries(scene, volume_id, kind):
+    return [entry for entry in scene.ledger.entries(volume_id) if entry.kind is kind]
+
+
+def sleeps(scene, volume_id):
+    """Two minutes pass between an intent and its request; another watchdog gives the intent up."""
     other = scene.worker()
 
     def sleep():
@@ -293,7 +442,39 @@ def test_what_was_sent_after_all_is_recorded_when_the_sender_wakes_up(scene):
             run_tick(other, tick_s=scene.now_s, now_s=scene.now_s)
         assert scene.ledger.states()[volume_id].flip is None
 
-    trap = Trap(name="ModifyVolume", deed=sleep)
+    return Trap(name="ModifyVolume", deed=sleep)
+
+
+def test_what_was_sent_after_all_is_found_though_the_sender_died_of_it(scene):
+    """It slept between intent and request, woke up, sent it, and was ended before it could say so."""
+    [volume_id] = scene.add_draining(1, target="io1")
+    fuse = Fuse(traps=[sleeps(scene, volume_id), Trap(name="commit", times=2, deed=die)])
+    with pytest.raises(Killed):
+        look_at_everything(scene.worker(fuse), now_s=scene.now_s)
+    assert scene.modified([volume_id]) == {volume_id: 1}
+    assert scene.ledger.states()[volume_id].lost is not None
+
+    scene.fleet.clock.advance(60)
+    look_at_everything(scene.worker(), now_s=scene.now_s)
+    state = scene.ledger.states()[volume_id]
+    [start] = [each.started_at.timestamp() for each in scene.fleet.modifications(volume_id)]
+    assert [(one.at_s, one.by) for one in state.spent] == [(int(start), WATCHDOG)]
+    assert state.flip.original.volume_type is VolumeType.GP2
+    assert state.lost is None
+    kinds = [entry.kind for entry in scene.ledger.entries(volume_id)]
+    assert [kind for kind in kinds if kind in SETTLED] == [
+        EntryKind.INTENT,
+        EntryKind.NOT_DONE,
+        EntryKind.ACCEPTED,
+        EntryKind.REACHED,
+    ]
+    assert scene.modified([volume_id]) == {volume_id: 1}
+
+
+def test_what_was_sent_after_all_is_recorded_when_the_sender_wakes_up(scene):
+    """A laptop sleeps between recording its intent and sending it; meanwhile others gave that up."""
+    [volume_id] = scene.add_draining(1, target="io1")
+    trap = sleeps(scene, volume_id)
     sleeper = scene.worker(Fuse(traps=[trap]))
     look_at_everything(sleeper, now_s=scene.now_s)
     assert scene.modified([volume_id]) == {volume_id: 1}

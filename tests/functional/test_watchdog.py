@@ -1,5 +1,6 @@
 """The real pass over real HTTP against the lab: what it sees, remembers and sends, in how few calls."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,13 +16,16 @@ from burstlab.volume import LabVolume, MetricFault
 from burstwatch import watchdog
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.cloudwatch import CloudWatchReader
+from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.bootstrap import build_shell
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.assess import UnknownReason
-from burstwatch.core.ledger import EntryKind
+from burstwatch.core.flips import OTHERS, Cause, Direction, Flip, Phase
+from burstwatch.core.ledger import Change, EntryKind, VolumeState
 from burstwatch.core.levels import Level
 from burstwatch.core.policy import Policy
+from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.watchdog import assess_volumes, look_at_everything, run_tick
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -461,3 +465,123 @@ def test_what_cloudwatch_says_of_a_whole_call_is_reported(lab, shell, monkeypatc
     report = tick(shell, lab)
     assert report.has_failed
     assert set(report.failures) == {"cloudwatch:GetMetricData says: MaxMetricsExceeded: first 500 only"}
+
+
+# one answer of DescribeVolumes proves nothing
+
+
+def a_flipped_volume(lab, ledger) -> str:
+    """A gp2 of 100 GiB that a person sent to gp3, where it stays: as AWS and the ledger have it."""
+    volume_id = lab.fleet.add(LabVolume(size_gib=100))
+    warm_up(lab)
+    lab.fleet.modify(volume_id, volume_type="gp3", iops=3000, throughput_mib_s=128)
+    started_s = lab.fleet.now_s()
+    lab.fleet.end_modification(volume_id)
+    flip = Flip(
+        phase=Phase.ON_TARGET,
+        direction=Direction.OUT,
+        intent_id="0123456789abcdef",
+        cause=Cause.BY_HAND,
+        by="ann",
+        original=Configuration(volume_type=VolumeType.GP2),
+        target=Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128),
+        size_gib=100,
+        asked_at_s=started_s,
+        started_at_s=started_s,
+        reached_at_s=started_s,
+        stays=True,
+    )
+    state = VolumeState(volume_id=volume_id, revision=1, flip=flip, next_look_at_s=started_s)
+    assert ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=[])
+    lab.clock.advance(60)
+    return volume_id
+
+
+@contextmanager
+def stale_answers(monkeypatch):
+    """AWS describes every volume as the gp2 that it was."""
+    real = Ec2Reader.volumes_by_id
+
+    def volumes_by_id(self, volume_ids):
+        found = real(self, volume_ids)
+        old = [
+            replace(v, volume_type="gp2", provisioned_iops=300, throughput_mib_s=None) for v in found.volumes
+        ]
+        return replace(found, volumes=old)
+
+    with monkeypatch.context() as stale:
+        stale.setattr(Ec2Reader, "volumes_by_id", volumes_by_id)
+        yield
+
+
+def test_a_stale_answer_is_no_change_by_others_and_forgotten_with_the_next(
+    lab, shell, ledger, recorder, monkeypatch
+):
+    volume_id = a_flipped_volume(lab, ledger)
+    with stale_answers(monkeypatch):
+        tick(shell, lab)
+    doubted = ledger.states()[volume_id]
+    assert (doubted.contested_at_s, doubted.flip.unseen_since_s) == (None, lab.fleet.now_s())
+    assert doubted.next_look_at_s == lab.fleet.now_s() + 60
+    tick(shell, lab, 1)
+    assert ledger.states()[volume_id].flip.unseen_since_s is None
+    assert recorder.alerts == []
+
+
+def test_two_watchdogs_that_got_the_same_stale_answer_have_one_doubt(
+    lab, shell, ledger, recorder, monkeypatch
+):
+    volume_id = a_flipped_volume(lab, ledger)
+    other = a_shell(lab, ledger, recorder)
+    with stale_answers(monkeypatch):
+        tick(shell, lab)
+        lab.clock.advance(5)
+        look_at_everything(other, now_s=lab.fleet.now_s())
+    assert ledger.states()[volume_id].contested_at_s is None
+    assert recorder.alerts == []
+
+
+def test_what_is_something_else_for_a_minute_was_changed_by_others(lab, shell, ledger, recorder, monkeypatch):
+    """AWS has no record of it: the volume itself tells."""
+    volume_id = a_flipped_volume(lab, ledger)
+    with stale_answers(monkeypatch):
+        tick(shell, lab)
+        assert recorder.alerts == []
+        tick(shell, lab, 1)
+    assert recorder.kinds == [AlertKind.CHANGED_BY_OTHERS]
+    assert ledger.states()[volume_id].contested_at_s == lab.fleet.now_s()
+
+
+def test_a_change_by_others_that_aws_has_on_record_is_told_at_once(lab, shell, ledger, recorder):
+    volume_id = a_flipped_volume(lab, ledger)
+    lab.fleet.modify(volume_id, volume_type="gp2")
+    lab.fleet.end_modification(volume_id)
+    tick(shell, lab)
+    assert recorder.kinds == [AlertKind.CHANGED_BY_OTHERS]
+    theirs = [one.by for one in ledger.states()[volume_id].spent]
+    assert theirs == [OTHERS]
+
+
+def test_the_record_of_a_volume_on_its_target_is_not_asked_for_while_it_is_what_it_should_be(
+    lab, shell, ledger
+):
+    """One call tells every modification in progress; of a fleet at rest nothing more is asked."""
+    a_flipped_volume(lab, ledger)
+    report = tick(shell, lab)
+    assert report.api_calls["ec2:DescribeVolumesModifications"] == 1
+
+
+def test_what_others_modified_one_after_the_other_is_all_used_up(lab, shell, ledger):
+    """AWS shows the newest only: without the earlier ones an automatic flip would count one."""
+    volume_id = lab.fleet.add(LabVolume(size_gib=100))
+    warm_up(lab)
+    tick(shell, lab)
+    starts_s = []
+    for size_gib in (101, 102, 103):
+        lab.fleet.modify(volume_id, size_gib=size_gib)
+        starts_s.append(lab.fleet.now_s())
+        tick_for(shell, lab, 6)
+        lab.fleet.end_modification(volume_id)
+        lab.clock.advance(60)
+    state = ledger.states()[volume_id]
+    assert [(one.at_s, one.by) for one in state.spent] == [(start_s, OTHERS) for start_s in starts_s]

@@ -83,20 +83,22 @@ class InProcessEc2:
     def __init__(self, fleet: LabFleet) -> None:
         self._fleet = fleet
         self.unreadable: set[str] = set()
+        self.stale: dict[str, dict[str, Any]] = {}
         self.fault: str | None = None
 
     def describe_volumes(self, VolumeIds=(), Filters=(), **_: object):  # noqa: N803 - AWS's names
         self._fail("describe_volumes")
-        known = {volume.volume_id: self._fleet.find(volume.volume_id) for volume in self._fleet}
+        fleet = {volume.volume_id: _volume(self._fleet.find(volume.volume_id)) for volume in self._fleet}
+        known = {volume_id: told | self.stale.get(volume_id, {}) for volume_id, told in fleet.items()}
         if missing := [each for each in VolumeIds if each not in known]:
             raise _refused("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
         chosen = {each["Name"]: each["Values"] for each in Filters}
         found = [
-            _volume(volume)
-            for volume in known.values()
-            if (not VolumeIds or volume.volume_id in VolumeIds)
-            and volume.volume_id in chosen.get("volume-id", known)
-            and volume.shown().volume_type in chosen.get("volume-type", (volume.shown().volume_type,))
+            told
+            for volume_id, told in known.items()
+            if (not VolumeIds or volume_id in VolumeIds)
+            and volume_id in chosen.get("volume-id", known)
+            and told["VolumeType"] in chosen.get("volume-type", (told["VolumeType"],))
         ]
         return {"Volumes": found}
 
@@ -264,7 +266,17 @@ class LawfulLedger:
             assert hold is None, f"{change.volume_id} is begun while on hold"
             is_contested = before is not None and before.contested_at_s is not None
             assert not (is_contested and flip.by == WATCHDOG), f"{change.volume_id} is contested"
+            if flip.direction is Direction.OUT:
+                self._check_caps(change.volume_id, flip)
         return beginning
+
+    def _check_caps(self, volume_id, flip) -> None:
+        """Of everything that counts when one more volume is let out, its own included."""
+        states = self.ledger.states()
+        others = [s.flip for i, s in states.items() if i != volume_id and s.flip and s.flip.reserves]
+        caps, more_usd = self.world.policy.flip, sum(max(0.0, one.usd_per_month) for one in (*others, flip))
+        assert len(others) < caps.fleet_cap, f"{volume_id} is one too many"
+        assert more_usd <= caps.spend_cap_usd + 0.01, f"{volume_id} makes it ${more_usd} a month more"
 
 
 @dataclass
@@ -314,6 +326,8 @@ class World:
     sent: list[str] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
     intents: set[tuple[str, str]] = field(default_factory=set)
+    given_an_end: set[str] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
     shapes: dict[str, list[Configuration]] = field(default_factory=dict)
     deaths: int = 0
     ticks: int = 0
@@ -391,7 +405,7 @@ class World:
         self, volume_id: str, direction: Direction, *, wish: Wish | None = None, for_s: int | None = None
     ):
         """An operator flips a volume, or takes it back."""
-        shell = self.shell("ann")
+        shell, before = self.shell("ann"), self.state(volume_id)
         order = Order(
             volume_id=volume_id,
             direction=direction,
@@ -401,7 +415,12 @@ class World:
             wish=wish,
             return_after_s=None if for_s is None else self.now_s + for_s,
         )
-        return carry_out(shell, [order], shell.gathering(self.now_s))
+        outcomes = carry_out(shell, [order], shell.gathering(self.now_s))
+        known, after = before.flip if before else None, self.state(volume_id)
+        flip = after.flip if after else None
+        if known and flip and flip.intent_id == known.intent_id and flip.reserves and not known.reserves:
+            self.given_an_end.add(flip.intent_id)
+        return outcomes
 
     def hold(self, volume_id: str | None, for_s: int) -> None:
         hold = Hold(
@@ -435,6 +454,7 @@ class World:
             told = self.fleet.modify(volume_id, wanted)
         except LabError:
             return False
+        self.touched.add(volume_id)
         made = modification_from(_modification(volume_id, told)).target.configuration()
         self.shapes[volume_id].append(made)
         return True

@@ -552,7 +552,14 @@ any_flips = st.builds(
 )
 states = st.builds(
     VolumeState,
-    **(inferred | {"revision": st.integers(0, 2**63 - 1), "flip": st.none() | any_flips}),
+    **(
+        inferred
+        | {
+            "revision": st.integers(0, 2**63 - 1),
+            "flip": st.none() | any_flips,
+            "lost": st.none() | any_flips,
+        }
+    ),
 )
 
 

@@ -35,6 +35,7 @@ from conftest import (
     Memory,
     a_decision,
     a_look,
+    a_modification,
     a_volume,
     a_window_state,
     an_assessment,
@@ -521,7 +522,8 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
             [
                 "AWS says: an internal error of EBS.",
                 "It still is gp2, not io1 with 1,000 IOPS.",
-                "The watchdog tries again from 2026-11-20T12:01:00Z on, if that is still wanted.",
+                "The watchdog tries again from 2026-11-20T12:01:00Z on, if that is still wanted and no guard"
+                " refuses.",
             ],
             "burstctl flip vol-0123456789abcdef0 --region us-east-1",
         ),
@@ -569,7 +571,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
                 "Begun now, the flip is expected to be over at 2026-11-20T12:55:00Z, but window nightly"
                 " starts 2026-11-20T12:30:00Z.",
                 "Until it is over the volume lives on its credits.",
-                "It is in mode auto: a watchdog that may act moves it now.",
+                "It is in mode auto: a watchdog that may act moves it, unless a guard refuses.",
             ],
             "burstctl flip vol-0123456789abcdef0 --region us-east-1 --to gp3 --iops 3000 --throughput 128",
         ),
@@ -645,6 +647,7 @@ def test_the_level_is_the_volumes_whatever_happened_to_it():
         AlertKind.FLIPPED_BACK,
         AlertKind.LEFT_ON_TARGET,
         AlertKind.WINDOW_STARTING,
+        AlertKind.HOST_STALL,
     }
     assert all(alert.previous_level is alert.level for alert in of_volumes)
 
@@ -684,7 +687,8 @@ def test_a_window_with_many_volumes_names_ten_and_counts_the_rest():
 
 def test_a_volume_that_somebody_else_resized_is_told_so_and_no_definition():
     volume = replace(named_volume(IO1), size_gib=200)
-    told, *_ = after_a_look(volume, state_of(away(), level=Level.OK), sighting=Sighting(volume=volume))
+    seen = Sighting(volume=volume, record=a_modification(IO1, IO1, started="11:40"))
+    told, *_ = after_a_look(volume, state_of(away(), level=Level.OK), sighting=seen)
     assert "ci-7 was resized from 100 to 200 GiB (" in title(told)
     assert not any("definition" in sentence for sentence in sentences(told))
     assert (told.evidence["from_gib"], told.evidence["to_gib"]) == (100, 200)
@@ -712,7 +716,8 @@ def test_what_aws_denies_says_who_lacks_what_and_who_tries_again():
     assert sentences(alert)[0].endswith("grant ec2:ModifyVolume to it, or use credentials that have it.")
     assert sentences(alert)[1:] == [
         "It still is gp2, not gp3 with 3,000 IOPS and 128 MiB/s.",
-        "The watchdog tries again from 2026-11-20T12:01:00Z on, if that is still wanted.",
+        "The watchdog tries again from 2026-11-20T12:01:00Z on, if that is still wanted and no guard"
+        " refuses.",
     ]
     assert (alert.evidence["error_code"], alert.action) == (
         "UnauthorizedOperation",
@@ -794,13 +799,14 @@ def test_a_digest_in_words():
 def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_well():
     draining = a_draining_alert()
     digest = a_digest([*EVENTS.values(), draining])
-    assert title(digest) == "critical: 11 alerts at once in us-east-1"
+    assert title(digest) == "critical: 12 alerts at once in us-east-1"
     said = sentences(digest)
     # first the one with a time, of the rest the critical ones as they came, a warning, then good news
     assert said[1] == "critical: ci-7, 18.0 %, dry at about 12:05 UTC (vol-0a1)"
     assert said[2] == "flip refused: ci-7 is not moved to gp3: held (vol-0123456789abcdef0)"
     assert said[8:] == [
         "left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more (vol-0123456789abcdef0)",
+        "host stalled: ci-7 stood still for 8.2 s, says its host (vol-0123456789abcdef0)",
         "flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
         "flipped back: ci-7 is on its way to gp2 (vol-0123456789abcdef0)",
         "window: nightly from 2026-11-20T12:30:00Z, 1 volume in us-east-1",

@@ -808,3 +808,112 @@ def test_who_asked_by_hand_for_a_time_gets_it_back_in_mode_propose():
         around=Around(sighting=Sighting(volume=volume)),
     )
     assert decision.action is Action.FLIP_BACK
+
+
+# what AWS does not tell while a flip is under way
+
+
+@pytest.mark.parametrize(
+    ("flip", "newest", "level"),
+    [
+        # nine minutes old it may raise an alarm about a volume that nothing is done about
+        (None, "11:50", Level.CRITICAL),
+        (a_flip(phase=Phase.ASKED, started_at_s=None, reached_at_s=None), "11:50", Level.WARNING),
+        (changing(), "11:50", Level.WARNING),
+        (changing(BACK), "11:50", Level.WARNING),
+        # within the lag of five minutes it is news
+        (changing(), "11:54", Level.CRITICAL),
+    ],
+)
+def test_on_the_way_an_old_balance_raises_no_alarm(flip, newest, level):
+    state = a_state(
+        flip=flip, level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("11:59"))
+    )
+    decision = a_decision(an_assessment(critical(newest), changing_to=flip and "gp3"), state, mode=Mode.AUTO)
+    assert (decision.level, decision.change.state.level) == (level, level)
+    assert bool(decision.alerts) is (level is Level.CRITICAL)
+
+
+def test_on_the_way_an_old_balance_still_ends_an_alarm():
+    told = {"level": Level.CRITICAL, "alerted_level": Level.CRITICAL, "alerted_at_s": int(at("11:40"))}
+    decision = a_decision(
+        an_assessment(calm("11:50"), changing_to="gp3"), a_state(flip=changing(), **told), mode=Mode.AUTO
+    )
+    assert decision.level is Level.OK
+    assert [alert.kind for alert in decision.alerts] == [AlertKind.RECOVERED]
+
+
+def test_a_flip_that_one_answer_did_not_show_is_looked_at_again_a_minute_later():
+    decision = look_at(a_flip(stays=True), GP2)
+    assert decision.change.state.flip.unseen_since_s == at("12:00")
+    assert (decision.look_interval_s, decision.alerts) == (60, ())
+
+
+# what others have in progress
+
+
+THEIRS = a_modification(GP2, GP2, started="11:55", state="modifying")
+
+
+@pytest.mark.parametrize("level", [Level.OK, Level.CRITICAL])
+def test_what_others_have_in_progress_is_used_up(level):
+    """AWS shows the newest only and counts them all: the next one hides it."""
+    balance = critical() if level is Level.CRITICAL else calm()
+    around = Around(in_progress=THEIRS)
+    first = a_decision(an_assessment(balance, smaller_size_gib=100), a_state(), around=around).change.state
+    assert first.spent == (Spent(at_s=int(at("11:55")), by=OTHERS),)
+    again = a_decision(an_assessment(balance, smaller_size_gib=100), first, around=around, now="12:01")
+    assert again.change is None or again.change.state.spent == first.spent
+    second = Around(in_progress=a_modification(GP2, GP2, started="18:00", state="modifying"))
+    later = a_decision(
+        an_assessment(calm("18:58"), now="19:00", smaller_size_gib=100), first, around=second, now="19:00"
+    )
+    assert [one.at_s for one in later.change.state.spent] == [at("11:55"), at("18:00")]
+
+
+def test_our_own_modification_in_progress_is_not_taken_for_somebody_elses():
+    record = a_modification(started="11:50", state="optimizing")
+    around = Around(sighting=Sighting(volume=a_volume(), record=record), in_progress=record)
+    ours = spent_at("11:50")
+    decision = a_decision(
+        an_assessment(GAP, changing_to="gp3"), a_state(flip=changing(), spent=ours), around=around
+    )
+    assert decision.change.state.spent == ours
+
+
+def test_a_modification_without_a_start_is_not_counted():
+    """Nobody could tell when it stops to count."""
+    around = Around(in_progress=a_modification(GP2, GP2, started=None, state="modifying"))
+    decision = a_decision(an_assessment(critical()), a_state(), around=around)
+    assert decision.change.state.spent == ()
+
+
+# an intent that counts as never sent
+
+
+def a_lost_one(asked):
+    return a_flip(phase=Phase.ASKED, asked_at_s=int(asked), started_at_s=None, reached_at_s=None)
+
+
+@pytest.mark.parametrize(("after_s", "is_kept"), [(86_399, True), (86_400, False)])
+def test_an_intent_that_counts_as_never_sent_is_remembered_for_a_day(after_s, is_kept):
+    lost = a_lost_one(at("12:00") - after_s)
+    state = a_decision(an_assessment(calm()), a_state(lost=lost)).change.state
+    assert (state and state.lost) == (lost if is_kept else None)
+
+
+def test_an_intent_that_was_sent_after_all_is_told_as_soon_as_aws_shows_it():
+    record = a_modification(started="11:59", state="modifying")
+    sighting = Sighting(volume=a_volume(), record=record)
+    decision = a_decision(
+        an_assessment(calm()),
+        a_state(lost=a_lost_one(at("11:00"))),
+        mode=Mode.AUTO,
+        around=Around(sighting=sighting, in_progress=record),
+    )
+    state = decision.change.state
+    assert (state.lost, state.flip.phase, state.flip.started_at_s) == (None, Phase.CHANGING, at("11:59"))
+    assert state.spent == (Spent(at_s=int(at("11:59")), by=WATCHDOG, direction=OUT),)
+    [alert] = decision.alerts
+    assert alert.kind is AlertKind.FLIPPED
+    assert "never sent" in alert.evidence["details"][-1]

@@ -53,7 +53,7 @@ flips = st.builds(
     usd_per_month=st.floats(-1e6, 1e6),
     started_at_s=maybe_instants,
     reached_at_s=maybe_instants,
-    unseen=st.integers(0, 9),
+    unseen_since_s=maybe_instants,
     stuck_told=st.booleans(),
     left_told_at_s=maybe_instants,
 )
@@ -75,6 +75,7 @@ states = st.builds(
     balance_pct=st.none() | st.floats(0, 100),
     balance_at_s=maybe_instants,
     flip=st.none() | flips,
+    lost=st.none() | flips,
     spent=st.lists(spents, max_size=5).map(tuple),
     failures=st.integers(0, 99),
     retry_at_s=maybe_instants,
@@ -142,6 +143,20 @@ def test_a_flip_counts_against_the_caps_until_it_is_where_it_stays(
 ):
     flip = a_flip(phase=phase, stays=stays)
     assert (flip.is_under_way, flip.is_settled, flip.reserves) == (is_under_way, is_settled, reserves)
+
+
+@pytest.mark.parametrize(
+    ("by", "usd_per_month", "reserves"),
+    [
+        (WATCHDOG, 0.01, True),
+        (WATCHDOG, 0.0, False),
+        (WATCHDOG, -1.88, False),
+        # a person who wants it so has said what it may cost
+        ("ann", 0.01, False),
+    ],
+)
+def test_a_dearer_stay_that_a_machine_chose_counts_against_the_caps_for_good(by, usd_per_month, reserves):
+    assert a_flip(stays=True, by=by, usd_per_month=usd_per_month).reserves is reserves
 
 
 @pytest.mark.parametrize(("direction", "asked_for"), [(Direction.OUT, GP3), (Direction.BACK, GP2)])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Phase, Spent, configuration_document
-from burstwatch.core.follow import Sighting, backed_off, follow, given_up
+from burstwatch.core.follow import Sighting, Step, backed_off, follow, given_up
 from burstwatch.core.ledger import EntryKind
 from burstwatch.core.levels import Level
 from burstwatch.core.policy import Policy
@@ -98,7 +98,7 @@ FIRST_READ = {
     (OUT, "ours completed"): ALWAYS_TAKEN | {"asked": "on_target: accepted, reached"},
     (OUT, "ours failed"): dict.fromkeys(SHOWS, "no flip: accepted, failed"),
     (OUT, "undone in progress"): dict.fromkeys(SHOWS, LOST),
-    (OUT, "undone"): dict.fromkeys(SHOWS, LOST) | {"asked": LOST_BUT_KEPT},
+    (OUT, "undone"): dict.fromkeys(SHOWS, LOST_BUT_KEPT) | {"before": LOST},
     (OUT, "other in progress"): ALWAYS_ASKED,
     (OUT, "other"): ALWAYS_ASKED,
     (BACK, "none"): ALWAYS_ASKED,
@@ -108,7 +108,7 @@ FIRST_READ = {
     (BACK, "ours failed"): dict.fromkeys(SHOWS, "on_target: accepted, failed"),
     # somebody sends it to our target again: it stays known what it was
     (BACK, "undone in progress"): dict.fromkeys(SHOWS, LOST_BUT_KEPT),
-    (BACK, "undone"): dict.fromkeys(SHOWS, LOST) | {"before": LOST_BUT_KEPT},
+    (BACK, "undone"): dict.fromkeys(SHOWS, LOST_BUT_KEPT) | {"asked": LOST},
     (BACK, "other in progress"): ALWAYS_ASKED,
     (BACK, "other"): ALWAYS_ASKED,
 }
@@ -142,32 +142,52 @@ SECOND_READ = {
     [*product(("none", "older"), SHOWS), *product(("other", "other in progress"), ("before", "else"))],
 )
 def test_after_two_minutes_and_two_reads_what_aws_knows_nothing_of_was_never_sent(direction, record, shows):
-    flip = an_asked_flip(direction, unseen=1)
+    flip = an_asked_flip(direction, unseen_since_s=int(at("12:01")))
     found = step(flip, shown(shows, direction), RECORDS[record](direction), now="12:02")
     assert outcome(found) == SECOND_READ[direction, shows]
 
 
+def test_a_read_while_the_request_may_be_under_way_is_no_sign_that_it_was_not_sent():
+    # It is begun within half a minute of the intent, and may take another to arrive.
+    flip = an_asked_flip()
+    assert step(flip, shown("before"), now="12:00:59").state == a_state(flip=flip)
+    assert step(flip, shown("before"), now="12:01").state.flip == replace(
+        flip, unseen_since_s=int(at("12:01"))
+    )
+
+
 @pytest.mark.parametrize(
-    ("reads", "now", "is_over"),
+    ("first", "now", "is_over"),
     [
-        (1, "12:01", False),
-        (1, "12:30", False),
-        (2, "12:01:59", False),
-        (2, "12:02", True),
-        (9, "12:05", True),
+        # however late it is, one read may be stale
+        (None, "12:02", False),
+        (None, "12:30", False),
+        # two at once may come from the same stale answer
+        ("12:02", "12:02:59", False),
+        ("12:02", "12:03", True),
+        ("12:01:30", "12:02", False),
+        ("12:01:30", "12:02:30", True),
+        ("12:01", "12:02", True),
+        ("12:01", "12:30", True),
     ],
 )
-def test_never_sent_takes_both_two_reads_and_two_minutes(reads, now, is_over):
-    found = step(an_asked_flip(unseen=reads - 1), shown("before"), now=now)
+def test_never_sent_takes_two_reads_a_minute_apart(first, now, is_over):
+    flip = an_asked_flip(unseen_since_s=first and int(at(first)))
+    found = step(flip, shown("before"), now=now)
     assert (found.state.flip is None) is is_over
     assert bool(found.events) is is_over
     if not is_over:
-        assert found.state.flip.unseen == reads
-        assert replace(found.state.flip, unseen=reads - 1) == an_asked_flip(unseen=reads - 1)
+        assert found.state.flip == replace(flip, unseen_since_s=int(at(first or now)))
+
+
+def test_nothing_counts_as_never_sent_before_two_minutes_are_over():
+    flip = an_asked_flip(unseen_since_s=int(at("12:00:30")))
+    assert outcome(step(flip, shown("before"), now="12:01:59")) == "asked"
+    assert outcome(step(flip, shown("before"), now="12:02")) == "no flip: not_done"
 
 
 def test_what_was_never_sent_is_told_with_its_intent_and_tried_again_after_a_while():
-    found = step(an_asked_flip(unseen=1), shown("before"), now="12:02")
+    found = step(an_asked_flip(unseen_since_s=int(at("12:01"))), shown("before"), now="12:02")
     [event] = found.events
     assert (event.kind, event.alert) == (EntryKind.NOT_DONE, AlertKind.FLIP_FAILED)
     assert "gp3" in event.summary
@@ -179,7 +199,7 @@ def test_what_was_never_sent_is_told_with_its_intent_and_tried_again_after_a_whi
 
 
 def test_a_return_that_was_never_sent_leaves_the_volume_as_it_stood():
-    flip = an_asked_flip(BACK, unseen=1)
+    flip = an_asked_flip(BACK, unseen_since_s=int(at("12:01")))
     stands = step(flip, shown("before", BACK), now="12:02").state.flip
     assert (stands.phase, stands.direction, stands.target) == (ON_TARGET, OUT, GP3)
     assert (stands.original, stands.reached_at_s) == (GP2, at("10:30"))
@@ -191,12 +211,13 @@ def test_a_return_that_was_never_sent_leaves_the_volume_as_it_stood():
 @pytest.mark.parametrize("direction", Direction)
 def test_a_lost_answer_is_made_up_for_by_awss_record(direction):
     record = RECORDS["ours in progress"](direction)
-    found = step(an_asked_flip(direction, unseen=1), shown("before", direction), record)
+    flip = an_asked_flip(direction, unseen_since_s=int(at("12:00:30")))
+    found = step(flip, shown("before", direction), record)
     [event] = found.events
     assert event.alert is (AlertKind.FLIPPED if direction is OUT else AlertKind.FLIPPED_BACK)
     assert event.facts["to"] == configuration_document(TO[direction])
     flip = found.state.flip
-    assert (flip.phase, flip.started_at_s, flip.unseen) == (CHANGING, at(OURS_BEGAN), 0)
+    assert (flip.phase, flip.started_at_s, flip.unseen_since_s) == (CHANGING, at(OURS_BEGAN), None)
     assert found.state.spent == (Spent(at_s=int(at(OURS_BEGAN)), by=WATCHDOG, direction=direction),)
     assert "answer" in event.details[-1]
 
@@ -235,29 +256,100 @@ def test_ours_that_was_undone_before_it_was_known_is_used_up_as_well():
     assert [one.at_s for one in found.state.spent] == [ASKED_S, at("12:00:50")]
 
 
+# sent after all: the process slept between its intent and the call
+
+
+def given_up_on(direction=OUT):
+    """Two minutes after its intent it counted as never sent."""
+    asked = an_asked_flip(direction, unseen_since_s=int(at("12:01")))
+    return step(asked, shown("before", direction), now="12:02").state
+
+
+def seen_later(state, shows, record, now="13:01"):
+    return follow(state, Sighting(volume=shows, record=record), policy=Policy(), now_s=at(now))
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_what_counts_as_never_sent_is_remembered_beside_how_the_volume_stands(direction):
+    state = given_up_on(direction)
+    assert (state.lost.direction, state.lost.asked_at_s) == (direction, ASKED_S)
+    assert (state.flip and state.flip.phase) == (None if direction is OUT else ON_TARGET)
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize(
+    ("state_of_it", "expected"),
+    [
+        ("modifying", {OUT: "changing: accepted", BACK: "changing: accepted"}),
+        ("completed", {OUT: "on_target: accepted, reached", BACK: "no flip: accepted, restored"}),
+        ("failed", {OUT: "no flip: accepted, failed", BACK: "on_target: accepted, failed"}),
+    ],
+)
+def test_what_was_sent_after_all_is_ours_as_soon_as_aws_shows_it(direction, state_of_it, expected):
+    record = a_modification(FROM[direction], TO[direction], started="12:50", state=state_of_it)
+    shows = shown("asked" if state_of_it == "completed" else "before", direction)
+    found = seen_later(given_up_on(direction), shows, record)
+    assert outcome(found) == expected[direction]
+    assert found.events[0].alert is (AlertKind.FLIPPED if direction is OUT else AlertKind.FLIPPED_BACK)
+    assert found.state.lost is None
+    assert found.state.spent == (Spent(at_s=int(at("12:50")), by=WATCHDOG, direction=direction),)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_what_was_sent_after_all_still_knows_what_the_volume_was(direction):
+    record = a_modification(FROM[direction], TO[direction], started="12:50", state="modifying")
+    flip = seen_later(given_up_on(direction), shown("before", direction), record).state.flip
+    assert (flip.original, flip.target, flip.direction) == (GP2, GP3, direction)
+
+
+@pytest.mark.parametrize(
+    ("record", "spent"),
+    [
+        (None, ()),
+        # somebody's that leads elsewhere, one from before the intent, one that is counted already
+        (a_modification(GP2, IO2, started="12:50"), ()),
+        (a_modification(GP2, GP3, started="11:57:59"), ()),
+        (a_modification(GP2, GP3, started="12:50"), (Spent(at_s=int(at("12:50")), by="ann"),)),
+    ],
+)
+def test_what_others_made_is_not_taken_for_what_was_never_sent(record, spent):
+    state = replace(given_up_on(), spent=spent)
+    assert seen_later(state, shown("before"), record) == Step(state=state)
+
+
+def test_an_intent_that_is_open_is_settled_before_an_older_one_is_thought_of():
+    second = an_asked_flip(asked_at_s=int(at("12:10")), intent_id="fedcba9876543210")
+    record = a_modification(GP2, GP3, started="12:10:20", state="modifying")
+    found = seen_later(replace(given_up_on(), flip=second), shown("before"), record, now="12:11")
+    assert found.state.flip.intent_id == second.intent_id
+    assert found.state.lost is None, "it cannot be that one any more: the record is known"
+
+
 # AWS took it: half an hour later
 
 ALWAYS_CHANGING = dict.fromkeys(SHOWS, "changing")
+ALWAYS_KEPT = dict.fromkeys(SHOWS, KEPT)
 HALF_AN_HOUR_LATER = {
     # There is no record any more, and it is what was asked for.
     (OUT, "none"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "older"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "ours in progress"): ALWAYS_CHANGING,
-    (OUT, "ours completed"): dict.fromkeys(SHOWS, TAKEN_OVER) | {"asked": "on_target: reached"},
+    (OUT, "ours completed"): {"before": TAKEN_OVER, "asked": "on_target: reached", "else": KEPT},
     (OUT, "ours failed"): dict.fromkeys(SHOWS, "no flip: failed"),
     (OUT, "undone in progress"): dict.fromkeys(SHOWS, TAKEN_OVER),
-    (OUT, "undone"): dict.fromkeys(SHOWS, TAKEN_OVER) | {"asked": KEPT},
-    (OUT, "other in progress"): dict.fromkeys(SHOWS, TAKEN_OVER),
-    (OUT, "other"): dict.fromkeys(SHOWS, TAKEN_OVER) | {"asked": KEPT},
+    # What others made something else than it was still knows what that is.
+    (OUT, "undone"): ALWAYS_KEPT | {"before": TAKEN_OVER},
+    (OUT, "other in progress"): ALWAYS_KEPT,
+    (OUT, "other"): ALWAYS_KEPT | {"before": TAKEN_OVER},
     (BACK, "none"): ALWAYS_CHANGING | {"asked": "no flip: restored"},
     (BACK, "older"): ALWAYS_CHANGING | {"asked": "no flip: restored"},
     (BACK, "ours in progress"): ALWAYS_CHANGING,
-    (BACK, "ours completed"): {"before": KEPT, "asked": "no flip: restored", "else": TAKEN_OVER},
+    (BACK, "ours completed"): ALWAYS_KEPT | {"asked": "no flip: restored"},
     (BACK, "ours failed"): dict.fromkeys(SHOWS, "on_target: failed"),
-    (BACK, "undone in progress"): dict.fromkeys(SHOWS, KEPT),
-    (BACK, "undone"): dict.fromkeys(SHOWS, TAKEN_OVER) | {"before": KEPT},
-    (BACK, "other in progress"): dict.fromkeys(SHOWS, TAKEN_OVER),
-    (BACK, "other"): dict.fromkeys(SHOWS, TAKEN_OVER) | {"before": KEPT},
+    (BACK, "undone in progress"): ALWAYS_KEPT,
+    (BACK, "undone"): ALWAYS_KEPT | {"asked": TAKEN_OVER},
+    (BACK, "other in progress"): ALWAYS_KEPT,
+    (BACK, "other"): ALWAYS_KEPT | {"asked": TAKEN_OVER},
 }
 
 
@@ -435,11 +527,12 @@ def test_what_is_usual_is_the_policys():
 # on its target: is it still what we made it?
 
 ON_ITS_TARGET = {
-    "none": {"target": "on_target", "original": TAKEN_OVER, "else": TAKEN_OVER},
-    "ours": {"target": "on_target", "original": TAKEN_OVER, "else": TAKEN_OVER},
+    # One answer that shows something else proves nothing: it may be stale.
+    "none": dict.fromkeys(("target", "original", "else"), "on_target"),
+    "ours": dict.fromkeys(("target", "original", "else"), "on_target"),
     # Terraform sets it back, or people to something else: they are told when it is done.
     "theirs in progress": dict.fromkeys(("target", "original", "else"), "on_target"),
-    "theirs": {"target": "on_target", "original": TAKEN_OVER, "else": TAKEN_OVER},
+    "theirs": {"target": "on_target", "original": TAKEN_OVER, "else": KEPT},
 }
 
 
@@ -456,6 +549,27 @@ def test_a_volume_on_its_target_is_ours_until_it_is_something_else(record, shows
     }
     found = step(a_flip(stays=stays), a_volume_as(became), records[record])
     assert outcome(found) == ON_ITS_TARGET[record][shows]
+
+
+@pytest.mark.parametrize("record", [None, a_modification()])
+@pytest.mark.parametrize(("became", "expected"), [(GP2, TAKEN_OVER), (IO2, KEPT)])
+@pytest.mark.parametrize(("first", "is_theirs"), [("12:00", True), ("12:00:01", False)])
+def test_without_a_record_of_it_a_second_read_a_minute_later_shows_a_change_by_others(
+    record, became, expected, first, is_theirs
+):
+    doubted = a_flip(unseen_since_s=int(at(first)))
+    found = step(doubted, a_volume_as(became), record)
+    assert outcome(found) == (expected if is_theirs else "on_target")
+    if not is_theirs:
+        assert found.state.flip == doubted, "the first read is the one that counts"
+
+
+def test_a_stale_answer_is_forgotten_when_the_next_shows_the_target_again():
+    doubted = step(a_flip(), a_volume_as(GP2), a_modification()).state
+    assert doubted == a_state(flip=a_flip(unseen_since_s=int(at("12:01"))))
+    seen = Sighting(volume=a_volume_as(GP3), record=a_modification())
+    again = follow(doubted, seen, policy=Policy(), now_s=at("12:02"))
+    assert (again.state, again.events) == (a_state(flip=a_flip()), ())
 
 
 def test_terraform_that_sets_it_back_is_respected_and_shown_the_line_to_change():
@@ -477,7 +591,7 @@ def test_terraform_that_sets_it_back_is_respected_and_shown_the_line_to_change()
 
 
 def test_the_line_to_change_has_no_throughput_for_an_io_type():
-    [event] = step(a_flip(target=IO2), a_volume_as(GP2)).events
+    [event] = step(a_flip(target=IO2), a_volume_as(GP2), a_modification(IO2, GP2, started="11:40")).events
     told = " ".join(event.details)
     assert 'type = "io2", iops = 4000 ' in told
     assert "throughput" not in told
@@ -486,12 +600,50 @@ def test_the_line_to_change_has_no_throughput_for_an_io_type():
 @pytest.mark.parametrize("made", [replace(GP3, iops=4_000), replace(GP3, throughput_mib_s=125)])
 def test_other_numbers_of_the_same_type_are_somebodys_change(made):
     found = step(a_flip(), a_volume_as(made), a_modification(GP3, made, started="11:40"))
-    assert outcome(found) == TAKEN_OVER
+    assert outcome(found) == KEPT
     assert str(made) in found.events[0].summary
 
 
+@pytest.mark.parametrize(
+    ("flip", "returns"),
+    [(a_flip(), True), (a_flip(cause=Cause.BY_HAND, by="ann"), True), (a_flip(stays=True), False)],
+)
+def test_what_others_made_something_else_keeps_its_way_back_and_counts_what_it_costs_now(flip, returns):
+    # gp2 $10.00; io2 with 4,000 IOPS: 100 x 0.125 + 4,000 x 0.065 = 272.50
+    found = step(flip, a_volume_as(IO2), a_modification(GP3, IO2, started="11:40"))
+    kept = found.state.flip
+    assert (kept.original, kept.target, kept.usd_per_month) == (GP2, IO2, 262.5)
+    assert (kept.by, kept.cause, kept.stays, kept.reached_at_s) == (
+        flip.by,
+        flip.cause,
+        flip.stays,
+        flip.reached_at_s,
+    )
+    # told just now: the next reminder comes in a day
+    assert kept.left_told_at_s == at("12:01")
+    told = " ".join(found.events[0].details)
+    assert ("Then it brings it back to gp2 when its load is calm." in told) is returns
+    assert "until somebody releases it, the watchdog leaves it as it is" in told.lower()
+
+
+def test_what_others_changed_on_its_way_is_judged_from_their_modification_on():
+    flip = a_changing_flip(previous=a_flip())
+    kept = step(flip, shown("else"), RECORDS["other"](OUT), now="12:30").state.flip
+    assert (kept.phase, kept.direction, kept.target, kept.previous) == (ON_TARGET, OUT, IO2, None)
+    assert (kept.started_at_s, kept.reached_at_s) == (at("12:00:50"), at("12:30"))
+    again = step(kept, shown("else"), RECORDS["other"](OUT), now="12:35")
+    assert (again.state.flip, again.events) == (kept, ())
+
+
+def test_of_a_volume_that_was_made_what_it_was_nothing_is_left_to_bring_back():
+    found = step(a_flip(), a_volume_as(GP2), a_modification(GP3, GP2, started="11:40"))
+    assert found.state.flip is None
+    assert "brings it back" not in " ".join(found.events[0].details)
+
+
 def test_a_type_that_we_never_make_is_named():
-    found = step(a_flip(), a_volume(volume_type="st1", size_gib=500))
+    doubted = a_flip(unseen_since_s=int(at("12:00")))
+    found = step(doubted, a_volume(volume_type="st1", size_gib=500))
     assert outcome(found) == TAKEN_OVER
     assert "st1" in found.events[0].summary
 
@@ -602,7 +754,7 @@ def test_whatever_aws_shows_a_flip_is_told_of_once_and_nothing_used_up_is_forgot
         seen = Sighting(volume=volume, record=record)
         found = follow(state, seen, policy=Policy(), now_s=now_s + again_s)
         assert set(state.spent) <= set(found.state.spent)
-        if found.state.contested_at_s is None and found.state.flip is not None:
+        if found.state.flip is not None:
             assert found.state.flip.original == flip.original
         told += [event.kind for event in found.events]
         state = found.state

@@ -5,7 +5,15 @@ import pytest
 
 from burstwatch.core.change_hours import parse_change_hours
 from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, Spent
-from burstwatch.core.guards import OF_AWS, Attempt, Guard, all_spent, is_last_of_the_day, refuse
+from burstwatch.core.guards import (
+    OF_AWS,
+    Attempt,
+    Guard,
+    all_spent,
+    is_last_of_the_day,
+    is_pause_after_failure,
+    refuse,
+)
 from burstwatch.core.policy import FlipPolicy, Mode, ModePolicy, Policy, QuotaRule
 from burstwatch.core.tags import read_tags
 from conftest import GP2, GP3, IO1, IO2, a_flip, a_modification, a_state, a_volume, a_wishes, at
@@ -539,3 +547,15 @@ def test_after_a_modification_that_failed_its_own_pause_counts_and_not_the_coold
     waited = Shown(says=(), state=just_now | {"failures": 1, "retry_at_s": NOW_S - 1})
     assert refusals_of(waited) == []
     assert [refusal.guard for refusal in refusals_of(Shown(says=(), state=just_now))] == [Guard.COOLDOWN]
+
+
+def test_the_pause_after_a_failure_was_told_with_the_failure():
+    """Alone what refuses then is told: another guard, or a cooldown that has nothing to do with it."""
+    failed = {"failures": 1, "retry_at_s": NOW_S + 60}
+    [pause] = refusals(state=failed)
+    assert is_pause_after_failure(a_state(**failed), pause)
+    assert not is_pause_after_failure(a_state(**failed), replace(pause, guard=Guard.HELD))
+    just_now = {"spent": (Spent(at_s=NOW_S - 60, by=WATCHDOG),)}
+    [cooldown] = refusals(state=just_now)
+    assert not is_pause_after_failure(a_state(**just_now), cooldown)
+    assert not is_pause_after_failure(a_state(**just_now, failures=1, retry_at_s=NOW_S - 9), cooldown)

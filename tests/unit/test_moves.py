@@ -8,7 +8,7 @@ from burstwatch.core.flips import WATCHDOG, Cause, Direction, Phase
 from burstwatch.core.ledger import EntryKind
 from burstwatch.core.levels import Level
 from burstwatch.core.moves import consider
-from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.policy import Mode, ModePolicy, Policy
 from burstwatch.core.propose import Proposal
 from burstwatch.core.samples import Series
 from burstwatch.core.want import Around
@@ -44,6 +44,7 @@ def moved(
     now="12:00",
     is_critical=False,
     proposal=PROPOSAL,
+    policy=None,
 ):
     return consider(
         assessment,
@@ -52,7 +53,7 @@ def moved(
         a_wishes(mode, is_critical=is_critical),
         Around(windows=windows),
         proposal=proposal,
-        policy=Policy(),
+        policy=policy or Policy(),
         now_s=at(now),
     )
 
@@ -115,6 +116,11 @@ def test_which_guard_refused_is_known_while_the_move_is_wanted(given, is_kept):
 
 # critical volumes on burst storage
 
+WHO_MOVES = {
+    Mode.PROPOSE: "It is in mode propose: moving it is left to people.",
+    Mode.AUTO: "It is in mode auto: a watchdog that may act moves it, unless a guard refuses.",
+}
+
 
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
 @pytest.mark.parametrize("level", [Level.OK, Level.EXHAUSTED])
@@ -123,8 +129,9 @@ def test_a_critical_volume_on_burst_storage_is_told_once_with_what_to_do(mode, l
     [event] = first.events
     assert (event.kind, event.alert) == (EntryKind.ALERT, AlertKind.CRITICAL_ON_BURST)
     assert event.action == PROPOSAL.action
-    assert "300 IOPS" in " ".join(event.details)
-    assert "$8.12" in " ".join(event.details)
+    told = " ".join(event.details)
+    for words in ("300 IOPS", "$8.12", WHO_MOVES[mode]):
+        assert words in told
     again = moved(first.state, mode=mode, level=level, is_critical=True, now="18:00")
     assert again.events == ()
 
@@ -163,7 +170,8 @@ def test_a_start_that_a_flip_begun_now_cannot_meet_is_told_once(mode):
     assert event.facts["late_s"] == 1_230
     assert event.facts["starts_at"] == "2026-11-20T12:30:00Z"
     assert event.facts["expected_at"] == "2026-11-20T12:50:30Z"
-    assert "2026-11-20T12:50:30Z" in " ".join(event.details)
+    assert "2026-11-20T12:50:30Z" in event.details[0]
+    assert event.details[1:] == ("Until it is over the volume lives on its credits.", WHO_MOVES[mode])
     assert moved(first.state, mode=mode, **LATE).events == ()
 
 
@@ -202,6 +210,78 @@ def test_both_are_told_of_a_critical_volume_that_misses_a_window():
         AlertKind.CRITICAL_ON_BURST,
         AlertKind.WINDOW_MISSED,
     ]
+
+
+# 100 GiB take 15 min + 6 h x 100 / 1,024 = 50 min 9.375 s: begun at noon, over at 12:50:09.
+
+
+def under_way(**changes):
+    facts = {"phase": Phase.CHANGING, "asked_at_s": int(at("11:59")), "started_at_s": int(at("12:00"))}
+    return a_state(
+        flip=a_flip(**(facts | {"because": "critical: 18 % left", "reached_at_s": None} | changes))
+    )
+
+
+def a_start(start, *, phase=WindowPhase.LEADING, **changes):
+    return a_window_state(phase, start, "14:00", **changes)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    ("windows", "now"),
+    [
+        (a_start("12:50:09"), "12:05"),
+        (a_start("12:30"), "12:05"),
+        # it runs by now, and the volume is not there
+        (a_start("12:30", phase=WindowPhase.INSIDE), "12:40"),
+    ],
+)
+def test_a_start_that_a_flip_under_way_does_not_meet_is_told_once(mode, windows, now):
+    """In every mode: nobody can hurry it, but who relies on the window should know."""
+    first = moved(under_way(), mode=mode, windows=windows, now=now)
+    [event] = first.events
+    assert (event.kind, event.alert, event.action) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED, None)
+    assert event.facts["expected_at"] == "2026-11-20T12:50:09Z"
+    assert "The flip under way is expected to be over at 2026-11-20T12:50:09Z" in event.details[0]
+    assert event.details[1:] == (
+        "Until it is over the volume performs between the two.",
+        "critical: 18 % left.",
+    )
+    assert (first.want, first.state.flip) == (None, under_way().flip)
+    assert first.state.missed_told_s == windows_start_s(windows)
+    assert moved(first.state, mode=mode, windows=windows, now="12:45").events == ()
+
+
+def windows_start_s(windows):
+    [occurrence] = windows.running or windows.upcoming
+    return occurrence.span.start_at.timestamp()
+
+
+def test_an_intent_that_is_not_answered_yet_counts_from_its_own_time():
+    asked = under_way(phase=Phase.ASKED, started_at_s=None)
+    assert moved(asked, windows=a_start("12:49:09"), now="12:01").events
+    assert not moved(asked, windows=a_start("12:49:10"), now="12:01").events
+
+
+@pytest.mark.parametrize(
+    ("state", "windows"),
+    [
+        (under_way(), None),
+        (under_way(), a_start("12:50:10")),
+        (under_way(), a_start("12:30", by_hand=True)),
+        (under_way(), a_start("12:30", phase=WindowPhase.OVER)),
+        (under_way(direction=Direction.BACK), a_start("12:30")),
+        (a_state(flip=a_flip()), a_start("12:30")),
+        (replace(under_way(), missed_told_s=int(at("12:30"))), a_start("12:30")),
+    ],
+)
+def test_no_start_is_missed_by_what_is_there_in_time_or_goes_elsewhere(state, windows):
+    assert AlertKind.WINDOW_MISSED not in kinds(moved(state, windows=windows, now="12:05"))
+
+
+def test_a_start_told_before_the_flip_began_is_not_told_again_while_it_is_under_way():
+    told = moved(**LATE).state
+    assert moved(replace(told, flip=under_way().flip), windows=a_start("12:30"), now="12:05").events == ()
 
 
 # the way back
@@ -324,6 +404,98 @@ def test_a_volume_that_stays_or_is_on_its_way_is_not_left(changes, mode):
     found = moved(on_target(**changes), mode=mode, assessment=calm())
     assert found.events == ()
     assert found.waits
+
+
+@pytest.mark.parametrize(
+    ("highest", "mode", "says"),
+    [
+        (Mode.AUTO, Mode.PROPOSE, "It is in mode propose now: the watchdog brings it back only with its"),
+        (Mode.AUTO, Mode.OBSERVE, "It is in mode observe now: the watchdog brings it back only with its"),
+        (Mode.PROPOSE, Mode.PROPOSE, "The policy's mode.highest is propose, which stops every automatic"),
+        (Mode.OBSERVE, Mode.OBSERVE, "The policy's mode.highest is observe, which stops every automatic"),
+    ],
+)
+def test_a_volume_left_on_its_target_says_whether_its_tag_or_the_policy_is_in_the_way(highest, mode, says):
+    """With the policy in the way, no tag would help."""
+    policy = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=highest))
+    [event] = moved(on_target(), mode=mode, assessment=calm(), policy=policy).events
+    assert event.details[0].startswith(says)
+    assert event.action == "burstctl flip-back vol-0a1"
+
+
+# a return that does not come
+#
+# On its target since half past ten, for an hour at least: to be back at 11:30.
+
+OVERDUE = "11:30"
+
+
+def unseen():
+    """On gp3, and CloudWatch says nothing of it."""
+    return an_assessment(Series(), volume=a_volume_as(GP3))
+
+
+def a_day_after(clock):
+    return at(clock) + DAY_S
+
+
+def seen_a_day_later(iops):
+    """What was served until a minute ago, a day after the return was due."""
+    known = balances(*[iops * 30.0] * 31, newest_starts_at=a_day_after("11:28"))
+    return an_assessment(
+        Series(), volume=a_volume_as(GP3), now=a_day_after(OVERDUE), read_ops=known, write_ops=known
+    )
+
+
+@pytest.mark.parametrize(
+    ("assessment", "reason"),
+    [
+        (unseen(), "waits for calm: CloudWatch does not say what it serves"),
+        # calm is below 150: half the 300 of the gp2 baseline
+        (seen_a_day_later(200), "waits for calm: 200 IOPS were served within 30 min, calm is below 150"),
+        # calm, and the way back is refused or does not get through
+        (seen_a_day_later(0), "what is wanted was not done: see its history"),
+    ],
+)
+def test_a_return_that_waits_a_day_longer_than_planned_is_told_daily_with_what_it_waits_for(
+    assessment, reason
+):
+    first = moved(on_target(), assessment=assessment, now=a_day_after(OVERDUE))
+    [event] = first.events
+    assert (event.kind, event.alert) == (EntryKind.LEFT, AlertKind.LEFT_ON_TARGET)
+    assert event.details[0].startswith(f"It should be back by now, but {reason}")
+    assert event.action == "burstctl flip-back vol-0a1"
+    assert first.state.flip.left_told_at_s == a_day_after(OVERDUE)
+    soon, later = (moved(first.state, assessment=unseen(), now=a_day_after(OVERDUE) + s) for s in (60, DAY_S))
+    assert (kinds(soon), kinds(later)) == ([], [AlertKind.LEFT_ON_TARGET])
+
+
+def test_what_is_overdue_is_wanted_back_all_the_same():
+    found = moved(on_target(), assessment=seen_a_day_later(0), now=a_day_after(OVERDUE))
+    assert found.want is not None
+    assert found.want.direction is Direction.BACK
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"now": at(OVERDUE) + DAY_S - 1},
+        # till when a person wants it there is planned
+        {"state": {"return_after_s": int(at("11:31")), "cause": Cause.BY_HAND, "by": "ann"}},
+        {"windows": a_window_state()},
+        {"is_critical": True},
+        {"state": {"stays": True}},
+    ],
+)
+def test_what_waits_as_planned_is_nobodys_business(given):
+    state, given = on_target(**given.get("state", {})), {k: v for k, v in given.items() if k != "state"}
+    assert moved(state, assessment=unseen(), **({"now": a_day_after(OVERDUE)} | given)).events == ()
+
+
+def test_what_a_person_sent_out_for_a_time_is_overdue_a_day_after_that_time():
+    state = on_target(return_after_s=int(at("11:31")), cause=Cause.BY_HAND, by="ann")
+    [event] = moved(state, assessment=unseen(), now=a_day_after("11:31"), mode=Mode.PROPOSE).events
+    assert event.details[0].startswith("It should be back by now, but waits for calm")
 
 
 def test_a_volume_that_is_opted_in_again_is_brought_back():

@@ -9,6 +9,7 @@ from burstwatch.core.orders import (
     Facts,
     Order,
     accept,
+    extend,
     intend,
     lose_answer,
     make_plan,
@@ -276,12 +277,13 @@ def test_what_the_account_has_left_is_held_against_the_target():
 
 def test_an_intent_has_all_that_is_needed_to_settle_it_and_to_come_back():
     plan = plan_of(by_hand(return_after_s=NOW_S + HOUR_S), facts_of(a_volume(200), state=a_state(failures=2)))
-    state, event = intend(plan, 7)
+    state, event = intend(plan, 7, NOW_S + 20)
     flip = state.flip
     assert (state.revision, state.failures) == (7, 2)
     assert (flip.phase, flip.direction, flip.cause, flip.by) == (Phase.ASKED, OUT, Cause.BY_HAND, ANN)
     assert (flip.original, flip.target, flip.size_gib) == (GP2, gp3(3_000, 250), 200)
-    assert (flip.asked_at_s, flip.started_at_s, flip.reached_at_s) == (NOW_S, None, None)
+    # its time is that by now: the pass began 20 s ago
+    assert (flip.asked_at_s, flip.started_at_s, flip.reached_at_s) == (NOW_S + 20, None, None)
     assert (flip.stays, flip.return_after_s, flip.usd_per_month) == (False, NOW_S + HOUR_S, 1.0)
     assert (event.kind, event.alert) == (EntryKind.INTENT, None)
     assert event.facts["intent_id"] == flip.intent_id
@@ -292,16 +294,23 @@ def test_an_intent_has_all_that_is_needed_to_settle_it_and_to_come_back():
 def test_a_volume_that_is_sent_on_still_knows_what_it_was():
     # gp2 at $10.00 went to gp3 at $8.12; io2 with 4,000 IOPS is 12.50 + 260.00 = 272.50.
     order = by_hand(wish=Wish(volume_type=VolumeType.IO2, iops=4_000))
-    state, _ = intend(plan_of(order, flipped()), 7)
+    state, _ = intend(plan_of(order, flipped()), 7, NOW_S)
     flip = state.flip
     assert (flip.original, flip.previous and flip.previous.target, flip.target) == (GP2, GP3, IO2)
     assert flip.usd_per_month == 262.5
 
 
 def test_the_way_back_keeps_all_that_is_known_of_the_way_out():
-    out = a_flip(by=ANN, usd_per_month=5.0, stuck_told=True, left_told_at_s=3, return_after_s=NOW_S - 9)
+    out = a_flip(
+        by=ANN,
+        usd_per_month=5.0,
+        stuck_told=True,
+        left_told_at_s=3,
+        return_after_s=NOW_S - 9,
+        unseen_since_s=NOW_S - 60,
+    )
     plan = plan_of(an_order(BACK, because="calm for 30 min"), flipped(flip=out))
-    state, event = intend(plan, 7)
+    state, event = intend(plan, 7, NOW_S)
     changed = {
         "phase": Phase.ASKED,
         "direction": BACK,
@@ -310,6 +319,7 @@ def test_the_way_back_keeps_all_that_is_known_of_the_way_out():
         "asked_at_s": NOW_S,
         "started_at_s": None,
         "stuck_told": False,
+        "unseen_since_s": None,
         "previous": out,
         "intent_id": state.flip.intent_id,
     }
@@ -320,7 +330,7 @@ def test_the_way_back_keeps_all_that_is_known_of_the_way_out():
 
 def test_every_intent_has_a_name_of_its_own():
     plan = plan_of()
-    names = {intend(plan, revision)[0].flip.intent_id for revision in range(1, 9)}
+    names = {intend(plan, revision, NOW_S)[0].flip.intent_id for revision in range(1, 9)}
     assert len(names) == 8
 
 
@@ -328,7 +338,7 @@ def test_every_intent_has_a_name_of_its_own():
 def test_the_ledger_hears_who_overrode_which_guard_and_why(why, says):
     holds = [Hold(volume_id=None, by="bob", reason="r", placed_at_s=0, until_s=NOW_S + 9)]
     order = by_hand(overridden=frozenset({Guard.HELD}), why=why)
-    _, event = intend(plan_of(order, facts_of(holds=holds)), 7)
+    _, event = intend(plan_of(order, facts_of(holds=holds)), 7, NOW_S)
     assert (event.facts["overridden"], event.facts["why"]) == (["held"], why)
     told = " ".join(event.details)
     for words in (ANN, "held", says):
@@ -336,17 +346,92 @@ def test_the_ledger_hears_who_overrode_which_guard_and_why(why, says):
 
 
 def test_the_reason_to_stay_goes_into_the_ledger():
-    stays, _ = intend(plan_of(), 7)
+    stays, _ = intend(plan_of(), 7, NOW_S)
     assert stays.flip.stays
     assert "$8.12" in stays.flip.because
     assert "critical: 18 % left" in stays.flip.because
+
+
+# what it is already, by its flip
+
+FOR_SIX_HOURS = {"return_after_s": NOW_S + 6 * HOUR_S}
+
+
+@pytest.mark.parametrize(
+    "wish", [None, Wish(volume_type=VolumeType.GP3), Wish(volume_type=VolumeType.GP3, iops=3_000), Wish()]
+)
+@pytest.mark.parametrize(
+    "flip", [a_flip(), a_flip(stays=True), a_flip(cause=Cause.WINDOW), a_flip(cause=Cause.BY_HAND, by="bob")]
+)
+def test_a_person_who_wants_what_it_is_already_only_says_for_how_long(wish, flip):
+    plan = plan_of(by_hand(wish=wish, **FOR_SIX_HOURS), flipped(flip=flip))
+    assert (plan.extends, plan.refusals) == (True, ())
+    assert (plan.now, plan.target, plan.usd_per_month_more) == (GP3, GP3, 0.0)
+    assert not plan.stay.stays
+
+
+def test_what_asks_aws_for_nothing_is_refused_by_no_guard():
+    facts = flipped(
+        holds=[Hold(volume_id=None, by="bob", reason="r", placed_at_s=0, until_s=NOW_S + 9)],
+        modification=a_modification(state="optimizing"),
+    )
+    full = replace(facts.state, spent=spent(20, 10, 5, 1), retry_at_s=NOW_S + 9, failures=1)
+    plan = plan_of(by_hand(**FOR_SIX_HOURS), replace(facts, state=full))
+    assert (plan.extends, plan.refusals, plan.overridden) == (True, (), ())
+
+
+@pytest.mark.parametrize(
+    ("order", "facts"),
+    [
+        # something else is wanted
+        (by_hand(wish=Wish(volume_type=VolumeType.IO1)), flipped()),
+        (by_hand(wish=Wish(iops=4_000)), flipped()),
+        (by_hand(wish=Wish(throughput_mib_s=250)), flipped()),
+        # the watchdog has its own reasons, and a return is one
+        (an_order(), flipped()),
+        (by_hand(BACK), flipped()),
+        # it was never flipped, is on its way, or is not what the ledger says
+        (by_hand(), facts_of()),
+        (by_hand(), flipped(flip=a_flip(phase=Phase.CHANGING))),
+        (by_hand(), flipped(a_volume_as(GP2))),
+        (by_hand(), flipped(a_volume_as(GP3, 200))),
+    ],
+)
+def test_anything_else_is_a_modification_or_is_refused(order, facts):
+    assert not plan_of(order, facts).extends
+
+
+def test_an_extension_says_for_whom_and_how_long_and_leaves_the_rest_alone():
+    flip = a_flip(usd_per_month=5.0, stays=True, because="stays: $8.12", left_told_at_s=NOW_S - 9)
+    facts = flipped(flip=flip)
+    facts = replace(facts, state=replace(facts.state, spent=spent(20), failures=1))
+    state, event = extend(plan_of(by_hand(because="INC-7", **FOR_SIX_HOURS), facts), 7)
+    assert state == replace(facts.state, revision=7, flip=state.flip)
+    assert (state.flip.cause, state.flip.by, state.flip.stays) == (Cause.BY_HAND, ANN, False)
+    assert state.flip.return_after_s == NOW_S + 6 * HOUR_S
+    assert state.flip.because.startswith("INC-7; it returns when the time asked for is over")
+    kept = {"cause", "by", "stays", "return_after_s", "because", "left_told_at_s"}
+    changes = {name: getattr(state.flip, name) for name in kept}
+    assert (replace(flip, **changes), state.flip.left_told_at_s) == (state.flip, None)
+    assert (event.kind, event.alert) == (EntryKind.KEPT, None)
+    assert event.summary.endswith("until 2026-11-20T18:00:00Z, asked for by ann")
+    assert event.details == ("INC-7",)
+
+
+def test_without_a_time_it_stays_until_a_person_says_so_and_counts_against_no_cap():
+    # A stay for $5 more that the watchdog chose counts; ann knows what she takes over.
+    chosen = a_flip(stays=True, usd_per_month=5.0)
+    state, event = extend(plan_of(by_hand(), flipped(flip=chosen)), 7)
+    assert (chosen.reserves, state.flip.reserves) == (True, False)
+    assert (state.flip.stays, state.flip.return_after_s) == (True, None)
+    assert "until it is flipped back" in event.summary
 
 
 # what AWS says to it
 
 
 def intended(order=None, facts=None, **settings):
-    return intend(plan_of(order, facts, **settings), 7)[0]
+    return intend(plan_of(order, facts, **settings), 7, NOW_S)[0]
 
 
 def test_what_aws_took_is_under_way_and_used_up():

@@ -272,6 +272,11 @@ class Table:
                 f"ledger {self.location} does not exist in {self._client.meta.region_name}: deploy the stack"
                 " that makes it, or check --ledger, the region and the account"
             )
+        if failure.code == "ValidationException" and _OTHER_KEYS.search(failure.message):
+            return LedgerError(
+                f"ledger {self.location} is a table of something else: it has other keys than pk and sk"
+                f" ({failure.message}), nothing was written: name the stack's with --ledger dynamodb:TABLE"
+            )
         effect = ""
         if operation not in _READS:
             is_sure = left_no_effect(error) and failure.code != "TransactionInProgressException"
@@ -282,6 +287,8 @@ class Table:
 
 
 _READS: Final = frozenset({"GetItem", "BatchGetItem", "Query"})
+_OTHER_KEYS: Final = re.compile(r"key element|key schema|Missing the key|Type mismatch for key")
+"""In what DynamoDB says where a request has other keys than the table."""
 
 
 def _conditional(condition: Condition | None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class AlertKind(StrEnum):
     EXHAUSTED = "BurstBalanceExhausted"
     RECOVERED = "BurstBalanceRecovered"
     TELEMETRY_GAP = "TelemetryGap"
+    HOST_STALL = "HostStallReported"
     FLIPPED = "VolumeFlipped"
     FLIPPED_BACK = "VolumeFlippedBack"
     FLIP_REFUSED = "FlipRefused"
@@ -43,6 +44,7 @@ class AlertKind(StrEnum):
 
 
 _LEADS: Final[Mapping[str, str]] = {
+    AlertKind.HOST_STALL: "host stalled",
     AlertKind.FLIPPED: "flipped",
     AlertKind.FLIPPED_BACK: "flipped back",
     AlertKind.FLIP_REFUSED: "flip refused",
@@ -372,12 +374,13 @@ def sentences(alert: Alert) -> list[str]:
     if alert.kind is AlertKind.POLICY_REJECTED:
         return [*alert.evidence["faults"], f"In force: {alert.evidence['in_force']}."]
     if alert.kind in _LEADS:
-        return list(alert.evidence["details"])
+        return [*alert.evidence["details"], *alert.evidence.get("host_says", ())]
     said = [
         _because_sentence(alert),
         _reading_sentence(alert),
         _drain_sentence(alert),
         _served_sentence(alert),
+        *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
         *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),
     ]

@@ -17,15 +17,16 @@ from burstwatch.core.alerts import (
 )
 from burstwatch.core.assess import Assessment, UnknownReason
 from burstwatch.core.cadence import focus_interval_s, sweep_interval_s
-from burstwatch.core.flips import Direction, Flip, Phase, spent_within
-from burstwatch.core.follow import Step, follow
+from burstwatch.core.flips import OTHERS, Direction, Flip, Phase, Spent, spent_within, with_spent
+from burstwatch.core.follow import LOST_FOR_S, Step, follow
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.levels import Level, explain_level, judge
 from burstwatch.core.moves import Move, consider
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.propose import Proposal, propose
-from burstwatch.core.story import Event, announce, enter
+from burstwatch.core.stall import FRESH_S, Stall
+from burstwatch.core.story import Event, announce, describe_host, enter
 from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import CREDITS_PER_PCT, worst_drain_per_s
 from burstwatch.core.want import Around, Want, can_burst
@@ -126,14 +127,15 @@ def decide(
     before = state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
     if before.contested_at_s is not None:
         wishes = replace(wishes, mode=min(wishes.mode, Mode.PROPOSE, key=lambda mode: mode.rank))
-    level = judge(assessment, before.level, policy)
+    level = _level(assessment, before, policy)
     interval_s = _focus_interval(assessment, level, policy=policy)
-    is_plain = not wishes.is_critical and around.windows is None
+    is_plain = not wishes.is_critical and around.windows is None and around.stall is None
     if state is None and level is Level.OK and interval_s is None and is_plain:
         return _stay_calm(assessment, wishes, policy)
     step = Step(state=before)
     if around.sighting is not None:
         step = follow(before, around.sighting, policy=policy, now_s=look.now_s)
+    step = replace(step, state=_with_news(step.state, around, look.now_s))
     after = _after(step.state, assessment, level, revision=max(before.revision + 1, now_s), now_s=now_s)
     if step.state.arrived_at_s != before.arrived_at_s:
         after = replace(after, arrived_at_s=step.state.arrived_at_s)
@@ -157,6 +159,9 @@ def decide(
     if kind is not None:
         alerts.append(_make_alert(kind, before, judged, wishes, policy=policy, look=look))
         after = _alerted(after, kind, now_s)
+    if around.stall is not None:
+        after, event = _hear(after, around.stall, wishes, is_told=kind is not None, now_s=now_s)
+        events = (*events, event)
     interval_s = _with_flip(interval_s, after, move, policy)
     after = replace(after, next_look_at_s=None if interval_s is None else look.tick_s + interval_s)
     told = [
@@ -179,6 +184,50 @@ def decide(
     )
 
 
+def _hear(
+    state: VolumeState, stall: Stall, wishes: Wishes, *, is_told: bool, now_s: int
+) -> tuple[VolumeState, Event]:
+    """Remember what a host reports; it is an alert of its own only where none tells of the volume already."""
+    told_s = state.stall_told_at_s
+    is_new = told_s is None or now_s - told_s >= FRESH_S
+    alerts = is_new and not is_told and state.alerted_level is None and wishes.mode is not Mode.OBSERVE
+    event = Event(
+        kind=EntryKind.STALL,
+        summary=f"stood still for {stall.total_s:,.1f} s, says its host",
+        details=("CloudWatch shows no reason yet; the host is nearer, and minutes earlier.",)
+        if alerts
+        else (),
+        alert=AlertKind.HOST_STALL if alerts else None,
+        action=f"burstctl explain {stall.volume_id}",
+        facts=stall.facts(now_s),
+    )
+    return replace(state, stall_told_at_s=now_s if alerts else told_s), event
+
+
+def _level(assessment: Assessment, before: VolumeState, policy: Policy) -> Level:
+    """The level by what was read; on the way out AWS tells no balance, and an old one raises no alarm."""
+    level = judge(assessment, before.level, policy)
+    is_leaving = before.flip is not None and before.flip.is_under_way
+    is_old = (assessment.age_s or 0) > policy.cadence.metric_lag.total_seconds()
+    if is_leaving and is_old and level is not Level.UNKNOWN:
+        return min(level, before.level, key=lambda each: each.rank)
+    return level
+
+
+def _with_news(state: VolumeState, around: Around, now_s: float) -> VolumeState:
+    """The state with what its host reports, and with a modification that others began.
+
+    Of modifications AWS shows only the newest, and counts them all.
+    """
+    if around.stall is not None:
+        state = replace(state, stall=around.stall)
+    record = around.in_progress
+    if state.flip is not None or record is None or record.started_at is None:
+        return state
+    theirs = Spent(at_s=int(record.started_at.timestamp()), by=OTHERS)
+    return replace(state, spent=with_spent(state.spent, theirs, now_s))
+
+
 def _action(move: Move, around: Around, alerts: Sequence[Alert]) -> Action:
     if move.want is None:
         return Action.ALERT if alerts else Action.NONE
@@ -199,7 +248,7 @@ def _with_flip(interval_s: int | None, after: VolumeState, move: Move, policy: P
     """The next look, where a flip wants one sooner than the level does."""
     flip = after.flip
     at_most_s = int(policy.cadence.focus_at_most.total_seconds())
-    if flip is not None and flip.is_under_way:
+    if flip is not None and (flip.is_under_way or flip.unseen_since_s is not None):
         wanted_s = _FOCUS_S
     elif flip is not None and flip.stays:
         wanted_s = _STAYS_LOOK_S
@@ -381,7 +430,8 @@ def _make_alert(
         | {
             "tag_faults": list(wishes.faults),
             "proposal": list(decided.proposal.reasons if decided.proposal else ()),
-        },
+        }
+        | describe_host(decided.after.stall, look.now_s),
         action=decided.proposal.action if decided.proposal else None,
         runbook=runbook_link(kind, policy.alerts.runbooks_url),
         console_url=look.place.volume_url(volume.volume_id),
@@ -422,7 +472,8 @@ def _change(
     now_s: int,
 ) -> Change | None:
     """What to write; nothing where a calm volume stays calm."""
-    after = replace(after, spent=spent_within(after.spent, now_s))
+    is_lost = after.lost is not None and now_s - after.lost.asked_at_s < LOST_FOR_S
+    after = replace(after, spent=spent_within(after.spent, now_s), lost=after.lost if is_lost else None)
     keep = after if _is_worth_keeping(after, now_s) else None
     if state is None and keep is None and not alerts:
         return None
@@ -451,7 +502,9 @@ def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
     remembered = state.unknown_reason in (UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
     is_watched = state.level is not Level.OK or state.next_look_at_s is not None
     is_told = state.gap_alerted or state.critical_told or state.missed_told_s is not None
-    has_moved = state.flip is not None or state.contested_at_s is not None or bool(state.spent)
+    has_flip = state.flip is not None or state.lost is not None
+    has_moved = has_flip or state.contested_at_s is not None or bool(state.spent)
     waits = state.retry_at_s is not None and state.retry_at_s > now_s
+    is_heard = state.stall is not None and state.stall.is_fresh(now_s)
     has_returned = state.returned_at_s is not None and now_s - state.returned_at_s < _KEPT_AFTER_RETURN_S
-    return is_watched or is_told or remembered or has_moved or waits or has_returned
+    return is_watched or is_told or remembered or has_moved or waits or has_returned or is_heard

@@ -79,8 +79,9 @@ class Flip:
     modification last asked for is ``direction``, under ``intent_id``, by ``by`` at ``asked_at_s``; AWS says
     it started at ``started_at_s``. ``reached_at_s`` is when it was first seen on its target. A volume that
     ``stays`` is not brought back, for the reason in ``because``. ``usd_per_month`` is what the target costs
-    more than the original. ``unseen`` counts the reads in which AWS knew nothing of what was asked;
-    ``previous`` is how the flip stood before that, and stands again if it is not done.
+    more than the original. ``unseen_since_s`` is when a read first did not show what should be there: one
+    such read may be stale, a second one later counts. ``previous`` is how the flip stood before what was
+    last asked for, and stands again if that is not done.
     """
 
     phase: Phase
@@ -99,7 +100,7 @@ class Flip:
     previous: "Flip | None" = None
     started_at_s: int | None = None
     reached_at_s: int | None = None
-    unseen: int = 0
+    unseen_since_s: int | None = None
     stuck_told: bool = False
     left_told_at_s: int | None = None
 
@@ -120,8 +121,8 @@ class Flip:
 
     @property
     def reserves(self) -> bool:
-        """Whether it counts against the caps."""
-        return not self.is_settled
+        """Whether it counts against the caps: while it is away, and for good where a machine chose to pay."""
+        return not self.is_settled or (self.by == WATCHDOG and self.usd_per_month > 0)
 
     def to_document(self) -> dict[str, Any]:
         """As JSON; what has its default is left out."""

@@ -27,9 +27,17 @@ from burstwatch.core.volume import Volume
 from burstwatch.core.windows import expected_flip
 from burstwatch.core.words import format_duration, format_instant
 
+IN_THE_MAIL_S: Final = 60
+"""A request is not begun later than half a minute after its intent, and over within another."""
+
+READS_APART_S: Final = 60
+"""Two reads so far apart are not both stale."""
+
 NEVER_SENT_AFTER_S: Final = 120
-NEVER_SENT_READS: Final = 2
-"""So long, and so many reads, until an intent that AWS knows nothing of counts as never sent."""
+"""So long, and two reads, until an intent that AWS knows nothing of counts as never sent."""
+
+LOST_FOR_S: Final = 24 * 3600
+"""An intent that counts as never sent is remembered for so long: a process may sleep before it sends."""
 
 _SKEW_S: Final = 120
 """A machine's clock may be so far from AWS's; beyond that the watchdog does not run."""
@@ -78,7 +86,11 @@ class Step:
 
 def follow(state: VolumeState, sighting: Sighting, *, policy: Policy, now_s: float) -> Step:
     """Bring the flip of a volume up to what AWS says of it; without news, nothing changes."""
-    flip = state.flip
+    flip, lost = state.flip, state.lost
+    if lost is not None and (flip is None or not flip.is_under_way):
+        this = _Case(state=state, flip=lost, sighting=sighting, policy=policy, now_s=now_s)
+        if this.news is not None and this.news.target.configuration() == lost.asked_for:
+            return _revive(this)
     if flip is None:
         return Step(state=state)
     this = _Case(state=state, flip=flip, sighting=sighting, policy=policy, now_s=now_s)
@@ -113,7 +125,8 @@ def taken(state: VolumeState, started_s: int, now_s: float) -> VolumeState:
     spent = Spent(at_s=started_s, by=flip.by, direction=flip.direction)
     return replace(
         state,
-        flip=replace(flip, phase=Phase.CHANGING, started_at_s=started_s, unseen=0),
+        flip=replace(flip, phase=Phase.CHANGING, started_at_s=started_s, unseen_since_s=None),
+        lost=None,
         spent=with_spent(state.spent, spent, now_s),
         refusal_told=None,
     )
@@ -160,7 +173,10 @@ def failed_words(flip: Flip, retry_at_s: float | None) -> tuple[str, ...]:
     """How it is after a modification that was not made, and who tries again."""
     again = f"{flip.by} asked for it, and must ask again."
     if flip.by == WATCHDOG and retry_at_s is not None:
-        again = f"The watchdog tries again from {format_instant(retry_at_s)} on, if that is still wanted."
+        again = (
+            f"The watchdog tries again from {format_instant(retry_at_s)} on, if that is still wanted and no"
+            " guard refuses."
+        )
     return f"It still is {_before(flip)}, not {flip.asked_for}.", again
 
 
@@ -208,6 +224,12 @@ class _Case:
         return self.sighting.configuration == self.flip.asked_for
 
     @property
+    def is_doubted_again(self) -> bool:
+        """Whether an earlier read, long enough ago, did not show either what should be there."""
+        since_s = self.flip.unseen_since_s
+        return since_s is not None and self.now_s - since_s >= READS_APART_S
+
+    @property
     def news(self) -> Modification | None:
         """AWS's record, if it began since this was asked for and is not of a modification known already."""
         started_s = self.sighting.started_s
@@ -224,28 +246,45 @@ def _settle(case: _Case) -> Step:
         return _adopt(case, case.sighting.started_s or flip.asked_at_s)
     if news is not None and news.original.configuration() == flip.asked_for:
         return _lose(case)
-    unseen = flip.unseen + 1
     waited_s = case.now_s - flip.asked_at_s
-    if unseen < NEVER_SENT_READS or waited_s < NEVER_SENT_AFTER_S:
-        return Step(state=replace(case.state, flip=replace(flip, unseen=unseen)))
+    if waited_s < IN_THE_MAIL_S:
+        return Step(state=case.state)
+    if not case.is_doubted_again or waited_s < NEVER_SENT_AFTER_S:
+        return _doubt(case)
     if case.is_as_asked and not (record and record.is_in_progress):
         return _adopt(case, flip.asked_at_s)
-    state = backed_off(given_up(case.state), case.now_s)
+    state = replace(backed_off(given_up(case.state), case.now_s), lost=flip)
     event = _not_made(
         case,
         state,
         kind=EntryKind.NOT_DONE,
         summary=f"was not changed to {flip.asked_for.volume_type}: AWS never got the request",
-        said=f"{unseen} reads over {format_duration(waited_s)} show no such modification.",
+        said=f"Two reads, the last after {format_duration(waited_s)}, show no such modification.",
     )
     return Step(state=state, events=(event,))
 
 
-def _adopt(case: _Case, started_s: int) -> Step:
+def _doubt(case: _Case) -> Step:
+    """What should be there was not seen: once may be a stale answer."""
+    since_s = case.flip.unseen_since_s
+    doubted = replace(case.flip, unseen_since_s=int(case.now_s) if since_s is None else since_s)
+    return Step(state=replace(case.state, flip=doubted))
+
+
+def _revive(case: _Case) -> Step:
+    """An intent that counted as never sent was sent after all."""
+    state = replace(case.state, flip=case.flip, lost=None)
+    note = "It counted as never sent; AWS shows now that it was."
+    return _adopt(replace(case, state=state), case.sighting.started_s or case.flip.asked_at_s, note=note)
+
+
+def _adopt(
+    case: _Case, started_s: int, *, note: str = "AWS's answer was lost; this is what AWS shows now."
+) -> Step:
     """The answer was lost, the modification was not."""
     state = taken(case.state, started_s, case.now_s)
     assert state.flip is not None
-    told = accepted_event(state.flip, note="AWS's answer was lost; this is what AWS shows now.")
+    told = accepted_event(state.flip, note=note)
     step = follow(state, case.sighting, policy=case.policy, now_s=case.now_s)
     return Step(state=step.state, events=(told, *step.events))
 
@@ -379,12 +418,24 @@ def _arrive(case: _Case) -> Step:
 def _stand(case: _Case) -> Step:
     """On its target: is it still what we made it?"""
     flip, sighting = case.flip, case.sighting
-    if sighting.configuration == flip.target and sighting.volume.size_gib == flip.size_gib:
-        return Step(state=case.state)
-    record = sighting.record
+    if shows(sighting.volume, flip):
+        seen = case.state if flip.unseen_since_s is None else _without_doubt(case.state, flip)
+        return Step(state=seen)
+    record, started_s = sighting.record, sighting.started_s
     if record is not None and record.is_in_progress:
         return Step(state=case.state)
-    return _taken_over(case)
+    is_newer = started_s is not None and started_s > (flip.started_at_s or flip.asked_at_s) + SAME_START_S
+    return _taken_over(case) if is_newer or case.is_doubted_again else _doubt(case)
+
+
+def shows(volume: Volume, flip: Flip) -> bool:
+    """Whether a volume is what it was flipped to."""
+    is_target = Sighting(volume=volume).configuration == flip.target
+    return is_target and volume.size_gib == flip.size_gib
+
+
+def _without_doubt(state: VolumeState, flip: Flip) -> VolumeState:
+    return replace(state, flip=replace(flip, unseen_since_s=None))
 
 
 def _taken_over(case: _Case) -> Step:
@@ -398,17 +449,9 @@ def _taken_over(case: _Case) -> Step:
     record = sighting.record
     if record is not None and record.is_in_progress:
         made, size_gib = record.target.configuration() or record.target.volume_type, record.target.size_gib
-    kept = replace(
-        flip,
-        phase=Phase.ON_TARGET,
-        direction=Direction.OUT,
-        size_gib=size_gib,
-        previous=None,
-        left_told_at_s=int(case.now_s),
-    )
     state = replace(
         case.state,
-        flip=kept if made == flip.target else None,
+        flip=None if made == flip.original else _kept(case, made, size_gib),
         contested_at_s=int(case.now_s),
         spent=spent_within(spent, case.now_s),
     )
@@ -416,10 +459,35 @@ def _taken_over(case: _Case) -> Step:
     return Step(state=state, events=(event,))
 
 
+def _kept(case: _Case, made: Configuration | str, size_gib: int) -> Flip | None:
+    """The flip of a volume that others have made something else, but not what it was: it still returns.
+
+    None for a type that no volume is flipped to or from: what it was is in the event only.
+    """
+    if not isinstance(made, Configuration):
+        return None
+    flip = case.flip
+    before, after = (usd_per_month(each, size_gib, US_EAST_1) for each in (flip.original, made))
+    return replace(
+        flip,
+        phase=Phase.ON_TARGET,
+        direction=Direction.OUT,
+        target=made,
+        size_gib=size_gib,
+        usd_per_month=round(after - before, 6),
+        reached_at_s=flip.reached_at_s or int(case.now_s),
+        started_at_s=case.sighting.started_s or flip.started_at_s,
+        previous=None,
+        unseen_since_s=None,
+        left_told_at_s=int(case.now_s),
+    )
+
+
 def _changed_event(case: _Case, made: Configuration | str, to_gib: int) -> Event:
     flip = case.flip
     is_on_target = made == flip.target
     has_grown = is_on_target and to_gib != flip.size_gib
+    returns = made != flip.original and not flip.stays and isinstance(made, Configuration)
     what = f"was {'reverted to' if made == flip.original else 'made'} {made}"
     definition = (
         "If Terraform or the like did it, it will do it again: write"
@@ -432,6 +500,7 @@ def _changed_event(case: _Case, made: Configuration | str, to_gib: int) -> Event
             f"It was {flip.original} until burstwatch made it {flip.target}, asked for by {flip.by}.",
             *([] if is_on_target else [definition]),
             "Until somebody releases it, the watchdog leaves it as it is.",
+            *([f"Then it brings it back to {flip.original} when its load is calm."] if returns else []),
         ),
         alert=AlertKind.CHANGED_BY_OTHERS,
         action=f"burstctl release {case.state.volume_id}",

@@ -257,8 +257,7 @@ def _when(one: Spent) -> str:
 def _cooldown(attempt: Attempt, policy: Policy) -> Refusal | None:
     retry_at_s = attempt.state.retry_at_s
     if attempt.is_automatic and retry_at_s is not None and attempt.now_s < retry_at_s:
-        reason = f"the last attempt failed ({attempt.state.failures} in a row)"
-        return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=retry_at_s)
+        return refuse_pause(attempt.state)
     if attempt.direction is Direction.BACK or not attempt.spent or attempt.state.failures:
         return None  # after a failure the pause above is the one that counts
     last = attempt.spent[-1]
@@ -268,6 +267,17 @@ def _cooldown(attempt: Attempt, policy: Policy) -> Refusal | None:
     span = format_duration(policy.flip.cooldown.total_seconds())
     reason = f"its last modification began {_when(last)}, and the policy waits {span} between two"
     return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=ends_at_s)
+
+
+def refuse_pause(state: VolumeState) -> Refusal:
+    """The refusal of a volume whose last attempt failed a short while ago."""
+    reason = f"the last attempt failed ({state.failures} in a row)"
+    return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=state.retry_at_s)
+
+
+def is_pause_after_failure(state: VolumeState, refusal: Refusal) -> bool:
+    """Whether a refusal only repeats what was told when an attempt failed: when the next one is made."""
+    return refusal.guard is Guard.COOLDOWN and bool(state.failures) and refusal.ends_at_s == state.retry_at_s
 
 
 def _change_hours(attempt: Attempt, policy: Policy) -> Refusal | None:

@@ -10,6 +10,7 @@ from burstwatch.core.alerts import Alert
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.flips import Flip, Hold, Spent, WindowMark
 from burstwatch.core.levels import Level
+from burstwatch.core.stall import Stall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,10 @@ class VolumeState:
 
     ``spent`` are its modifications of the last day. After one that failed, ``retry_at_s`` is when the next
     may be tried. ``contested_at_s``: somebody else changed a volume that we had flipped, and it was not
-    released since. A balance from before ``returned_at_s`` says nothing any more. What people were told
-    already: the guard that refused, a critical volume on burst storage, the start of a window missed.
+    released since. ``lost`` is an intent that counts as never sent: should AWS ever show it, it was. A
+    balance from before ``returned_at_s`` says nothing any more. What people were told already: the guard
+    that refused, a critical volume on burst storage, the start of a window missed. ``stall`` is the last that
+    its host reported.
     """
 
     volume_id: str
@@ -43,6 +46,7 @@ class VolumeState:
     balance_pct: float | None = None
     balance_at_s: int | None = None
     flip: Flip | None = None
+    lost: Flip | None = None
     spent: tuple[Spent, ...] = ()
     failures: int = 0
     retry_at_s: int | None = None
@@ -51,13 +55,18 @@ class VolumeState:
     refusal_told: str | None = None
     critical_told: bool = False
     missed_told_s: int | None = None
+    stall: Stall | None = None
+    stall_told_at_s: int | None = None
 
     def to_document(self) -> dict[str, Any]:
         """As JSON; what has its default is left out."""
         known = ((name, getattr(self, name)) for name in _FIELDS)
         document = {name: value for name, value in known if value != _FIELDS[name]}
-        if self.flip is not None:
-            document["flip"] = self.flip.to_document()
+        for name in ("flip", "lost"):
+            if (flip := getattr(self, name)) is not None:
+                document[name] = flip.to_document()
+        if self.stall is not None:
+            document["stall"] = self.stall.to_document()
         if self.spent:
             document["spent"] = [one.to_document() for one in self.spent]
         return document
@@ -78,6 +87,8 @@ _READERS: Final[Mapping[str, Any]] = {
     "alerted_level": Level,
     "unknown_reason": UnknownReason,
     "flip": Flip.from_document,
+    "lost": Flip.from_document,
+    "stall": Stall.from_document,
     "spent": lambda spent: tuple(map(Spent.from_document, spent)),
 }
 
@@ -96,6 +107,7 @@ class EntryKind(StrEnum):
     FAILED = "failed"
     REACHED = "reached"
     STAYED = "stayed"
+    KEPT = "kept"
     RESTORED = "restored"
     REFUSED = "refused"
     STUCK = "stuck"
@@ -104,6 +116,7 @@ class EntryKind(StrEnum):
     HELD = "held"
     RELEASED = "released"
     WINDOW = "window"
+    STALL = "stall"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,22 @@
 """What one look means for a flip: what is wanted, and what people must hear beside the level."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.assess import Assessment
-from burstwatch.core.flips import Cause, Flip, Phase, configuration_document
+from burstwatch.core.flips import Cause, Direction, Flip, configuration_document
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.levels import Level, explain_level
-from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.policy import FlipBackPolicy, Mode, Policy
 from burstwatch.core.propose import Proposal
 from burstwatch.core.story import Event
 from burstwatch.core.tags import Wishes
 from burstwatch.core.target import configuration_of
 from burstwatch.core.volume import BURST_IOPS
 from burstwatch.core.want import Around, Want, can_burst, want_back, want_out, window_words
+from burstwatch.core.windows import Occurrence, WindowState, expected_flip
 from burstwatch.core.words import format_duration, format_instant
 
 _LEFT_EVERY_S: Final = 24 * 3600
@@ -88,7 +90,7 @@ def _critical_event(assessment: Assessment, wishes: Wishes, proposal: Proposal |
 
 def _who_moves(mode: Mode) -> str:
     if mode is Mode.AUTO:
-        return "It is in mode auto: a watchdog that may act moves it now."
+        return "It is in mode auto: a watchdog that may act moves it, unless a guard refuses."
     return f"It is in mode {mode}: moving it is left to people."
 
 
@@ -113,34 +115,86 @@ def _missed(
     Who starts a window by hand knows that it begins at once.
     """
     windows = around.windows
-    if want is None or windows is None or windows.missed_by is None or not windows.wants_flip:
+    if want is None or windows is None or windows.missed_by is None:
         return None
-    first = (windows.running or windows.upcoming)[0]
-    starts_at_s = int(first.span.start_at.timestamp())
-    if first.by_hand or state.missed_told_s == starts_at_s:
-        return None
-    late_s = windows.missed_by.total_seconds()
-    done_at = format_instant(starts_at_s + late_s)
-    event = Event(
-        kind=EntryKind.ALERT,
-        summary=f"would be ready {format_duration(late_s)} late for {first.window}",
-        details=(
-            f"Begun now, the flip is expected to be over at {done_at}, but {window_words(windows)}.",
+    return _tell_missed(
+        state,
+        windows,
+        windows.missed_by.total_seconds(),
+        said=(
+            "Begun now, the flip",
             "Until it is over the volume lives on its credits.",
             _who_moves(wishes.mode),
         ),
-        alert=AlertKind.WINDOW_MISSED,
         action=proposal.action if proposal else None,
-        facts=_proposal_facts(assessment, proposal)
-        | {
+        facts=_proposal_facts(assessment, proposal) | {"mode": str(wishes.mode)},
+    )
+
+
+def _missed_under_way(
+    state: VolumeState, flip: Flip, wishes: Wishes, windows: WindowState | None, *, policy: Policy
+) -> tuple[VolumeState, Event] | None:
+    """A window's start that a flip under way will not meet, or did not."""
+    if windows is None or not windows.wants_flip or flip.direction is not Direction.OUT:
+        return None
+    began_s = flip.started_at_s or flip.asked_at_s
+    late_s = began_s + expected_flip(flip.size_gib, policy.lead).total_seconds() - _starts_at_s(windows)
+    if late_s <= 0:
+        return None
+    return _tell_missed(
+        state,
+        windows,
+        late_s,
+        said=(
+            "The flip under way",
+            "Until it is over the volume performs between the two.",
+            f"{flip.because}.",
+        ),
+        action=None,
+        facts={
+            "from": configuration_document(flip.original),
+            "to": configuration_document(flip.target),
+            "mode": str(wishes.mode),
+        },
+    )
+
+
+def _tell_missed(
+    state: VolumeState,
+    windows: WindowState,
+    late_s: float,
+    *,
+    said: tuple[str, ...],
+    action: str | None,
+    facts: Mapping[str, Any],
+) -> tuple[VolumeState, Event] | None:
+    first, starts_at_s = _first(windows), _starts_at_s(windows)
+    if not windows.wants_flip or first.by_hand or state.missed_told_s == starts_at_s:
+        return None
+    done_at, (which, *details) = format_instant(starts_at_s + late_s), said
+    event = Event(
+        kind=EntryKind.ALERT,
+        summary=f"would be ready {format_duration(late_s)} late for {first.window}",
+        details=(f"{which} is expected to be over at {done_at}, but {window_words(windows)}.", *details),
+        alert=AlertKind.WINDOW_MISSED,
+        action=action,
+        facts={
+            **facts,
             "window": first.window,
             "starts_at": format_instant(starts_at_s),
             "expected_at": done_at,
             "late_s": round(late_s),
-            "mode": str(wishes.mode),
         },
     )
     return replace(state, missed_told_s=starts_at_s), event
+
+
+def _first(windows: WindowState) -> Occurrence:
+    return (windows.running or windows.upcoming)[0]
+
+
+def _starts_at_s(windows: WindowState) -> int:
+    return int(_first(windows).span.start_at.timestamp())
 
 
 def _consider_return(
@@ -153,29 +207,52 @@ def _consider_return(
     policy: Policy,
     now_s: float,
 ) -> Move:
-    if wishes.is_critical and flip.phase is Phase.ON_TARGET and not flip.stays:
-        return Move(state=state, waits=f"kept {flip.target}: it is tagged critical")
+    if flip.is_under_way:
+        missed = _missed_under_way(state, flip, wishes, around.windows, policy=policy)
+        state, events = (missed[0], (missed[1],)) if missed else (state, ())
+        return Move(state=state, events=events, waits=f"on its way to {flip.asked_for}")
+    is_critical = wishes.is_critical and not flip.stays
     found = want_back(flip, assessment, around.windows, policy=policy, now_s=now_s)
-    may_return = state.contested_at_s is None and (wishes.mode is Mode.AUTO or flip.cause is Cause.BY_HAND)
-    if may_return or flip.phase is not Phase.ON_TARGET or flip.stays:
-        return Move(state=state, want=found) if isinstance(found, Want) else Move(state=state, waits=found)
-    waits = f"left {flip.target}: it is not allowed back automatically"
+    wanted, waits = (found, None) if isinstance(found, Want) else (None, found)
+    if is_critical:
+        wanted, waits = None, f"kept {flip.target}: it is tagged critical"
+    why = None
+    if state.contested_at_s is not None:
+        why = "Somebody else changed it: until it is released, the watchdog does not bring it back."
+    elif wishes.mode is not Mode.AUTO and flip.cause is not Cause.BY_HAND:
+        why = _why_not_allowed(wishes, policy)
+    if why is not None and not flip.stays:
+        wanted, waits = None, f"left {flip.target}: it is not allowed back automatically"
+    elif not is_critical and _is_overdue(flip, around.windows, policy.flip_back, now_s):
+        why = f"It should be back by now, but {waits or 'what is wanted was not done: see its history'}."
     told_s = flip.left_told_at_s
-    if told_s is not None and now_s - told_s < _LEFT_EVERY_S:
-        return Move(state=state, waits=waits)
+    is_told = told_s is not None and now_s - told_s < _LEFT_EVERY_S
+    if why is None or flip.stays or is_told:
+        return Move(state=state, want=wanted, waits=waits)
     told = replace(state, flip=replace(flip, left_told_at_s=int(now_s)))
-    return Move(state=told, events=(_left_event(state, flip, wishes, now_s),), waits=waits)
+    return Move(state=told, events=(_left_event(state, flip, wishes, why, now_s),), want=wanted, waits=waits)
 
 
-def _left_event(state: VolumeState, flip: Flip, wishes: Wishes, now_s: float) -> Event:
+def _why_not_allowed(wishes: Wishes, policy: Policy) -> str:
+    if policy.mode.highest is not Mode.AUTO:
+        return (
+            f"The policy's mode.highest is {policy.mode.highest}, which stops every automatic modification."
+        )
+    return f"It is in mode {wishes.mode} now: the watchdog brings it back only with its opt-in tag."
+
+
+def _is_overdue(flip: Flip, windows: WindowState | None, policy: FlipBackPolicy, now_s: float) -> bool:
+    """Whether a return that nothing planned holds up has waited for a day."""
+    if windows is not None and not windows.allows_return:
+        return False
+    planned_s = (flip.reached_at_s or flip.asked_at_s) + policy.dwell.total_seconds()
+    return now_s - max(planned_s, flip.return_after_s or 0) >= _LEFT_EVERY_S
+
+
+def _left_event(state: VolumeState, flip: Flip, wishes: Wishes, why: str, now_s: float) -> Event:
     since_s = flip.reached_at_s or flip.asked_at_s
     per_day, away = flip.usd_per_month / _DAYS_PER_MONTH, format_duration(now_s - since_s)
     is_contested = state.contested_at_s is not None
-    why = (
-        "Somebody else changed it: until it is released, the watchdog does not bring it back."
-        if is_contested
-        else f"It is in mode {wishes.mode} now: the watchdog brings it back only with its opt-in tag."
-    )
     return Event(
         kind=EntryKind.LEFT,
         summary=f"is still {flip.target.volume_type} after {away}, {_per_day(per_day)}",

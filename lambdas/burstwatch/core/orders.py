@@ -25,6 +25,7 @@ from burstwatch.core.follow import (
     failure_facts,
     flip_facts,
     given_up,
+    shows,
     taken,
 )
 from burstwatch.core.guards import Attempt, Guard, Refusal, is_last_of_the_day, refuse
@@ -94,7 +95,8 @@ class Plan:
     """What an order comes to now; with any of ``refusals`` it is not carried out.
 
     ``target`` is None where there is nothing it could become. ``choice`` has the alternatives beside it, for
-    a way out.
+    a way out. ``extends`` what the ledger says of a volume that is on this target already: how long, and for
+    whom; AWS is asked for nothing.
     """
 
     order: Order
@@ -107,6 +109,7 @@ class Plan:
     usd_per_month: float = 0.0
     refusals: tuple[Refusal, ...] = ()
     overridden: tuple[Guard, ...] = ()
+    extends: bool = False
 
     @property
     def refusal(self) -> Refusal | None:
@@ -119,6 +122,8 @@ class Plan:
 
 def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
     """Work out what an order comes to, with every guard asked."""
+    if (extension := _plan_extension(order, facts, policy)) is not None:
+        return extension
     plan = _plan_out(order, facts, policy) if order.direction is Direction.OUT else _plan_back(order, facts)
     if plan.target is None or plan.now is None:
         return plan
@@ -146,6 +151,54 @@ def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
     passed = {refusal.guard for refusal in found if refusal not in left}
     passed |= order.overridden & {Guard.INSTANCE_IS_BOTTLENECK, Guard.FLEET_CAP, Guard.SPEND_CAP}
     return replace(plan, refusals=tuple(left), overridden=tuple(sorted(passed)))
+
+
+def _plan_extension(order: Order, facts: Facts, policy: Policy) -> Plan | None:
+    """A person wants what the volume was flipped to already; None where it is anything else."""
+    flip, wish = facts.state.flip, order.wish or Wish()
+    if order.by == WATCHDOG or order.direction is Direction.BACK:
+        return None
+    if flip is None or flip.phase is not Phase.ON_TARGET or not shows(facts.volume, flip):
+        return None
+    now = flip.target
+    asked = (wish.volume_type, wish.iops, wish.throughput_mib_s)
+    is_told = (now.volume_type, now.iops, now.throughput_mib_s)
+    if any(one not in (None, other) for one, other in zip(asked, is_told, strict=True)):
+        return None
+    costs = usd_per_month(now, facts.volume.size_gib, US_EAST_1)
+    return Plan(
+        order=order,
+        facts=facts,
+        now=now,
+        target=now,
+        stay=_stay(order, None, policy),
+        usd_per_month_now=costs,
+        usd_per_month=costs,
+        extends=True,
+    )
+
+
+def extend(plan: Plan, revision: int) -> tuple[VolumeState, Event]:
+    """The state in which a volume on its target is kept there for somebody else, or for another time."""
+    flip, order, until_s = plan.facts.state.flip, plan.order, plan.order.return_after_s
+    assert flip is not None
+    kept = replace(
+        flip,
+        cause=order.cause,
+        by=order.by,
+        because=_because(plan),
+        stays=plan.stay is not None and plan.stay.stays,
+        return_after_s=until_s,
+        left_told_at_s=None,
+    )
+    span = "until it is flipped back" if until_s is None else f"until {format_instant(until_s)}"
+    event = Event(
+        kind=EntryKind.KEPT,
+        summary=f"is kept {flip.target} {span}, asked for by {order.by}",
+        details=tuple(filter(None, (order.because,))),
+        facts=flip_facts(kept),
+    )
+    return replace(plan.facts.state, revision=revision, flip=kept), event
 
 
 def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
@@ -178,13 +231,14 @@ def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
     )
 
 
-def _stay(order: Order, chosen: Target, policy: Policy) -> Stay:
+def _stay(order: Order, chosen: Target | None, policy: Policy) -> Stay:
     if order.return_after_s is not None:
         return Stay(stays=False, reason="returns when the time asked for is over and its load is calm")
     if order.cause is Cause.BY_HAND:
         return Stay(stays=True, reason=f"stays until: burstctl flip-back {order.volume_id}")
     if order.cause is Cause.CRITICAL:
         return Stay(stays=True, reason="stays: it is tagged critical")
+    assert chosen is not None
     return stays_after(chosen, policy.flip_back.returns)
 
 
@@ -203,8 +257,12 @@ def _plan_back(order: Order, facts: Facts) -> Plan:
     return replace(base, target=flip.original, usd_per_month=after)
 
 
-def intend(plan: Plan, revision: int) -> tuple[VolumeState, Event]:
-    """The state with the intent in it, and the line that says so: this comes before the call."""
+def intend(plan: Plan, revision: int, asked_at_s: int) -> tuple[VolumeState, Event]:
+    """The state with the intent in it, and the line that says so: this comes before the call.
+
+    ``asked_at_s`` is the time by now, not that of the pass: how long a request may still be under way
+    counts from it.
+    """
     order, facts = plan.order, plan.facts
     assert plan.target is not None
     assert plan.now is not None
@@ -213,9 +271,9 @@ def intend(plan: Plan, revision: int) -> tuple[VolumeState, Event]:
         "direction": order.direction,
         "intent_id": intent_id(order.volume_id, revision),
         "by": order.by,
-        "asked_at_s": int(facts.now_s),
+        "asked_at_s": asked_at_s,
         "started_at_s": None,
-        "unseen": 0,
+        "unseen_since_s": None,
         "stuck_told": False,
     }
     known = facts.state.flip

@@ -10,6 +10,7 @@ from burstwatch.core.assess import UnknownReason
 from burstwatch.core.cadence import sweep_interval_s
 from burstwatch.core.cost import usd_per_month_idle, usd_per_month_now
 from burstwatch.core.decide import Decision
+from burstwatch.core.fleet import Fleet
 from burstwatch.core.flips import Flip, Hold, configuration_document
 from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.policy import CadencePolicy
@@ -20,7 +21,11 @@ SCHEMA: Final = "burstwatch.report/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What one pass saw, decided and did. ``failures`` are sentences about what could not be done."""
+    """What one pass saw, decided and did.
+
+    ``failures`` are sentences about what could not be done; those by a mistake of ours are in ``bugs`` as
+    well. ``undelivered`` alerts wait for the next pass. ``fleet`` is how it stands after the pass.
+    """
 
     now_s: float
     region: str
@@ -32,6 +37,10 @@ class Report:
     ignored: Sequence[str] = ()
     missing: Sequence[str] = ()
     failures: Sequence[str] = ()
+    bugs: Sequence[str] = ()
+    sent: int = 0
+    undelivered: int = 0
+    fleet: Fleet | None = None
     is_read_only: bool = True
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     holds: Sequence[Hold] = ()

@@ -8,6 +8,7 @@ from burstwatch.core.alerts import Alert, AlertKind, alert_id, describe_volume, 
 from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
+from burstwatch.core.stall import Stall
 from burstwatch.core.volume import Volume
 
 
@@ -49,11 +50,19 @@ def announce(
         volume_id=state.volume_id,
         time_s=int(now_s),
         volume=describe_volume(volume, place),
-        evidence={"summary": event.summary, "details": list(event.details), **event.facts},
+        evidence={"summary": event.summary, "details": list(event.details), **event.facts}
+        | describe_host(state.stall, now_s),
         action=_aimed(event.action, place),
         runbook=runbook_link(event.alert, policy.alerts.runbooks_url),
         console_url=place.volume_url(state.volume_id),
     )
+
+
+def describe_host(stall: Stall | None, now_s: float) -> dict[str, Any]:
+    """What the volume's host reported of late, as alerts carry it; nothing where it did not."""
+    if stall is None or not stall.is_fresh(now_s):
+        return {}
+    return {"host": stall.facts(now_s), "host_says": stall.sentences(now_s)}
 
 
 def _aimed(action: str | None, place: Place) -> str | None:

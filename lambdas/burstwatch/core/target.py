@@ -62,10 +62,11 @@ LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The most that was served in any minute; None where it was not measured.
+    """The most that was served of late; None where it was not measured.
 
-    ``pinned``: the volume was held back meanwhile, at its ceiling or (exhausted) at its baseline. ``ahead``:
-    what matters is still to come, and nobody has seen it.
+    ``peak_iops`` is that of the busiest of the last five minutes; measured for an order that comes without
+    it, the mean of the busiest five minutes in a row. ``pinned``: the volume was held back meanwhile, at its
+    ceiling or (exhausted) at its baseline. ``ahead``: what matters is still to come, and nobody has seen it.
     """
 
     peak_iops: float | None = None

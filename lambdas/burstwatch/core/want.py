@@ -8,8 +8,10 @@ from burstwatch.core.assess import Assessment
 from burstwatch.core.flips import Cause, Direction, Flip, Hold, Phase
 from burstwatch.core.follow import Sighting
 from burstwatch.core.levels import Level
+from burstwatch.core.modification import Modification
 from burstwatch.core.policy import FlipBackPolicy, Policy
 from burstwatch.core.samples import PERIOD_S
+from burstwatch.core.stall import Stall
 from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, WindowState
@@ -26,12 +28,15 @@ _LEAST_COVERAGE: Final = 0.5
 class Around:
     """What bears on a volume beside its balance.
 
-    ``sighting`` is what AWS says of a flipped volume; ``windows`` are None where it belongs to none.
+    ``sighting`` is what AWS says of a flipped volume, ``in_progress`` its modification that is not over,
+    whoever asked for it; ``windows`` are None where it belongs to none. ``stall`` is what its host reports.
     """
 
     sighting: Sighting | None = None
+    in_progress: Modification | None = None
     windows: WindowState | None = None
     hold: Hold | None = None
+    stall: Stall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from burstctl.output import say, show, to_json
 from burstctl.paragraphs import Topic, lay_out
 from burstctl.plan_document import hold_document, instant_or_none
 from burstctl.telling import hold_words, tell_holds
-from burstctl.volume_words import inert
+from burstctl.volume_words import inert, level_words
 from burstwatch.core.flips import Hold, spent_within
 from burstwatch.core.ledger import LedgerEntry, VolumeState
 from burstwatch.core.words import format_instant
@@ -56,7 +56,7 @@ class _Told:
 def history(volume: str, options: Options, *, since: timedelta | None) -> Exit:
     """Tell the story of VOLUME, and where it stands now; changes nothing.
 
-    It is read from the ledger alone: AWS is not asked, and volumes long deleted have theirs as well.
+    It is read from the ledger alone: AWS is not asked about it, and volumes long deleted have theirs as well.
     """
     with reading_desk(options) as desk:
         told = _read(desk, volume, since)
@@ -110,7 +110,7 @@ def _level_words(state: VolumeState | None) -> str:
         return "nothing is going on with it"
     if state.unknown_reason is not None:
         return f"unknown: {str(state.unknown_reason).replace('_', ' ')}; last judged {state.level}"
-    return f"{state.level} since {format_instant(state.level_since_s)}"
+    return level_words(state)
 
 
 def _document(told: _Told, ledger: str) -> dict[str, Any]:

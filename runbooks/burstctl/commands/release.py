@@ -104,7 +104,9 @@ def _trust(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> int | None
         change = Change(
             volume_id=volume_id,
             expected_revision=state.revision,
-            state=replace(state, revision=revision, contested_at_s=None, refusal_told=None),
+            state=replace(
+                state, revision=revision, contested_at_s=None, refusal_told=None, next_look_at_s=now_s
+            ),
             entries=(entry,),
         )
         if ledger.commit([change], channels=()):

@@ -95,11 +95,11 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
     """Start the window NAME now, by hand: its volumes are moved and kept until it is stopped.
 
     Shows which volumes that moves and what it costs, and asks. A watchdog that may act (burstctl watch --act,
-    or the stack) moves them at its next pass; the command itself modifies nothing.
+    or the stack) moves them at its next sweep, within five minutes; the command itself modifies nothing.
 
     Exits 2 if neither the policy nor any volume's tag knows the name, 130 if the answer is no.
     """
-    require_somebody_to_ask(assumes_yes=yes)
+    require_somebody_to_ask(assumes_yes=yes, to_only_see="run burstctl window list")
     with operating_desk(options) as desk:
         found = read_windows(desk)
         this = _known(found, name)

@@ -1,0 +1,321 @@
+"""Requests to flip a volume, on their way through an SQS FIFO queue: one group for each volume."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from math import isfinite, isnan
+from sys import float_info
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, TypeAlias
+
+from burstwatch.adapters.errors import AWS_ERRORS, explain
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.flips import Cause, Direction
+from burstwatch.core.guards import Guard
+from burstwatch.core.orders import Order
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.target import Demand, Wish
+from burstwatch.core.words import format_instant, printable
+
+if TYPE_CHECKING:
+    from types_boto3_sqs import SQSClient
+    from types_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
+
+SCHEMA: Final = "burstwatch.flip_request/v1"
+
+_BATCH: Final = 10
+_MOST_BYTES: Final = 25_000
+"""Of one message, so that ten are within what a batch may hold."""
+_LONGEST_SHOWN: Final = 60
+_LONGEST_SAID: Final = 200
+
+
+class PoisonError(BurstwatchError):
+    """A message that is no flip request; it names everything that is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlipRequest:
+    """An order, the time of the tick that gave it, and the ledger's revision of the volume that it rests on.
+
+    The revision changes with every outcome, so what is wanted again after one is not taken for what was asked
+    before; a tick that is repeated asks from the same revision, and adds nothing.
+    """
+
+    order: Order
+    time_s: int
+    revision: int = 0
+
+    @property
+    def deduplication_id(self) -> str:
+        """What the queue knows a repeat by, for five minutes."""
+        parts = (self.order.volume_id, str(self.order.direction), str(self.revision))
+        return sha256("\n".join(parts).encode()).hexdigest()
+
+    def to_body(self) -> str:
+        """The request as the body of a message: ASCII, as SQS refuses some of Unicode."""
+        order = self.order
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "time": format_instant(self.time_s),
+            "volume_id": order.volume_id,
+            "direction": order.direction,
+            "cause": order.cause,
+            "because": order.because,
+            "demand": {name: getattr(order.demand, name) for name in _DEMAND},
+            "urgency": [_sortable(part) for part in order.urgency],
+            "revision": self.revision,
+            "by": order.by,
+            "overridden": sorted(order.overridden),
+        }
+        if order.wish is not None:
+            document["wish"] = {name: getattr(order.wish, name) for name in _WISH}
+        said = {"return_after_s": order.return_after_s, "why": order.why}
+        document |= {name: value for name, value in said.items() if value is not None}
+        return json.dumps(document, allow_nan=False)
+
+    @classmethod
+    def from_body(cls, body: str) -> Self:
+        """The inverse of ``to_body``, and nothing but that.
+
+        Raises:
+            PoisonError: the body is something else; names everything that is wrong with it.
+        """
+        try:
+            document = json.loads(body, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise PoisonError(f"the message is no flip request: it is no JSON ({error})") from error
+        try:
+            values = _read(document, _REQUEST, _MORE)
+        except ValueError as error:
+            raise PoisonError(f"the message is no flip request: {error}") from error
+        del values["schema"]
+        time_s, revision = values.pop("time"), values.pop("revision", 0)
+        return cls(order=Order(**values), time_s=time_s, revision=revision)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """The volumes whose request the queue has, and why it has not that of the others."""
+
+    sent: frozenset[str] = frozenset()
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Refusal(NamedTuple):
+    says: str
+    passes: bool
+
+
+class FlipQueue:
+    """Sends flip requests; what the queue does not take is in the answer, never lost in silence."""
+
+    def __init__(self, client: "SQSClient", queue_url: str) -> None:
+        self._client = client
+        self._queue_url = queue_url
+
+    def send(self, requests: Sequence[FlipRequest]) -> Sending:
+        """Send them in batches; what AWS itself failed to take goes once more, and no repeat counts twice."""
+        failed: dict[str, str] = {}
+        for first in range(0, len(requests), _BATCH):
+            batch = requests[first : first + _BATCH]
+            refused = self._send(batch)
+            if again := [request for request in batch if _passes(refused, request)]:
+                refused = {i: refusal for i, refusal in refused.items() if not refusal.passes}
+                refused |= self._send(again)
+            failed |= {volume_id: refusal.says for volume_id, refusal in refused.items()}
+        asked = frozenset(request.order.volume_id for request in requests)
+        return Sending(sent=asked - failed.keys(), failed=failed)
+
+    def _send(self, batch: Sequence[FlipRequest]) -> dict[str, _Refusal]:
+        """Send at most ten, and say which volumes' requests were refused."""
+        bodies = {str(number): request.to_body() for number, request in enumerate(batch)}
+        volumes = {str(number): request.order.volume_id for number, request in enumerate(batch)}
+        refused = {volumes[n]: _too_long(body) for n, body in bodies.items() if len(body) > _MOST_BYTES}
+        entries: list[SendMessageBatchRequestEntryTypeDef] = [
+            {
+                "Id": str(number),
+                "MessageBody": bodies[str(number)],
+                "MessageGroupId": request.order.volume_id,
+                "MessageDeduplicationId": request.deduplication_id,
+            }
+            for number, request in enumerate(batch)
+            if request.order.volume_id not in refused
+        ]
+        if not entries:
+            return refused
+        try:
+            answer = self._client.send_message_batch(QueueUrl=self._queue_url, Entries=entries)
+        except AWS_ERRORS as error:
+            says = str(explain(error, "sqs:SendMessage"))
+            return refused | {volumes[entry["Id"]]: _Refusal(says, passes=False) for entry in entries}
+        taken = {entry["Id"] for entry in answer.get("Successful", ())}
+        told = {entry["Id"]: entry for entry in answer.get("Failed", ())}
+        lost = (entry["Id"] for entry in entries if entry["Id"] not in taken)
+        return refused | {volumes[number]: _refusal(told.get(number)) for number in lost}
+
+
+def _passes(refused: Mapping[str, _Refusal], request: FlipRequest) -> bool:
+    refusal = refused.get(request.order.volume_id)
+    return refusal is not None and refusal.passes
+
+
+def _too_long(body: str) -> _Refusal:
+    says = f"the flip request has {len(body):,} bytes, at most {_MOST_BYTES:,}; please report this"
+    return _Refusal(says, passes=False)
+
+
+def _refusal(told: Mapping[str, Any] | None) -> _Refusal:
+    """Why one entry of a batch was not taken; one that AWS says nothing of may have been."""
+    if told is None:
+        says = "sqs:SendMessage failed: AWS did not say what became of it; a later tick asks again."
+        return _Refusal(says, passes=True)
+    said = printable(str(told.get("Message") or "AWS gave no reason"), _LONGEST_SAID)
+    passes = not told.get("SenderFault", False)
+    step = "a later tick asks again" if passes else "this is not expected, please report it with this line"
+    return _Refusal(f"sqs:SendMessage failed ({told.get('Code')}): {said}; {step}.", passes=passes)
+
+
+def _sortable(part: Any) -> Any:
+    """A part of the urgency; JSON has no infinity."""
+    if isinstance(part, float) and isnan(part):
+        raise ValueError("an urgency that is not a number sorts nowhere")
+    return {"float": str(part)} if isinstance(part, float) and not isfinite(part) else part
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _read(value: Any, needed: "_Readers", more: "_Readers | None" = None) -> dict[str, Any]:
+    """The parts of an object, each by its reader, and no others; ``more`` may be left out.
+
+    Raises:
+        ValueError: naming everything that is wrong.
+    """
+    if not isinstance(value, dict):
+        raise ValueError(f"{_show(value)} is no object")  # noqa: TRY004 - all that is wrong with a message is one kind
+    readers = {**needed, **(more or {})}
+    faults = [f"{_show(key)} is not known" for key in value if key not in readers]
+    faults += [f"{key!r} is missing" for key in needed if key not in value]
+    found: dict[str, Any] = {}
+    for key in readers.keys() & value.keys():
+        try:
+            found[key] = readers[key](value[key])
+        except ValueError as error:
+            faults.append(f"{key!r}: {error}")
+    if faults:
+        raise ValueError("; ".join(sorted(faults)))
+    return found
+
+
+def _show(value: Any) -> str:
+    return printable(json.dumps(value), _LONGEST_SHOWN)
+
+
+def _check(value: Any, *, is_good: bool, says: str) -> Any:
+    if not is_good:
+        raise ValueError(f"{_show(value)} is {says}")
+    return value
+
+
+def _schema(value: Any) -> Any:
+    return _check(value, is_good=value == SCHEMA, says=f"not {SCHEMA}")
+
+
+def _text(value: Any) -> Any:
+    return _check(value, is_good=isinstance(value, str), says="no text")
+
+
+def _volume_id(value: Any) -> Any:
+    is_good = isinstance(value, str) and value.startswith("vol-") and value.isprintable()
+    return _check(value, is_good=is_good, says="no volume id")
+
+
+def _flag(value: Any) -> Any:
+    return _check(value, is_good=isinstance(value, bool), says="neither true nor false")
+
+
+def _whole(value: Any) -> Any:
+    return _check(value, is_good=type(value) is int, says="no whole number")
+
+
+def _amount(value: Any) -> Any:
+    is_good = type(value) in {int, float} and 0 <= value <= float_info.max
+    return _check(value, is_good=is_good, says="no number from 0 up")
+
+
+def _instant(value: Any) -> Any:
+    at_s = None
+    with suppress(ValueError, OverflowError):
+        at = datetime.fromisoformat(value if isinstance(value, str) else "")
+        at_s = int(at.timestamp()) if at.tzinfo else None
+    _check(value, is_good=at_s is not None, says="no instant such as 2026-11-20T18:00:00Z")
+    return at_s
+
+
+def _one_of(kind: type[StrEnum]) -> Callable[[Any], StrEnum]:
+    def read(value: Any) -> StrEnum:
+        _check(value, is_good=value in list(kind), says=f"none of {', '.join(kind)}")
+        return kind(value)
+
+    return read
+
+
+def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
+
+
+def _listed(value: Any) -> list[Any]:
+    checked: list[Any] = _check(value, is_good=isinstance(value, list), says="no list")
+    return checked
+
+
+def _urgency(value: Any) -> tuple[Any, ...]:
+    return tuple(map(_urgency_part, _listed(value)))
+
+
+def _urgency_part(value: Any) -> Any:
+    if value in ({"float": "inf"}, {"float": "-inf"}):
+        return float(value["float"])
+    return _check(value, is_good=type(value) in {int, float, str}, says="neither number nor text")
+
+
+def _guards(value: Any) -> frozenset[StrEnum]:
+    return frozenset(map(_one_of(Guard), _listed(value)))
+
+
+_DEMAND: Final = {
+    "peak_iops": _or_none(_amount),
+    "peak_throughput_mib_s": _or_none(_amount),
+    "pinned": _flag,
+    "ahead": _flag,
+}
+_WISH: Final = {
+    "volume_type": _or_none(_one_of(VolumeType)),
+    "iops": _or_none(_whole),
+    "throughput_mib_s": _or_none(_whole),
+}
+_Readers: TypeAlias = Mapping[str, Callable[[Any], Any]]
+
+_REQUEST: Final[_Readers] = {
+    "schema": _schema,
+    "time": _instant,
+    "volume_id": _volume_id,
+    "direction": _one_of(Direction),
+    "cause": _one_of(Cause),
+    "because": _text,
+    "demand": lambda value: Demand(**_read(value, _DEMAND)),
+    "urgency": _urgency,
+}
+_MORE: Final[_Readers] = {
+    "revision": _whole,
+    "by": _text,
+    "return_after_s": _whole,
+    "overridden": _guards,
+    "why": _text,
+    "wish": lambda value: Wish(**_read(value, _WISH)),
+}

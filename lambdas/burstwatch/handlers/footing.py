@@ -1,0 +1,132 @@
+"""What an invocation stands on: made by the first one, kept while the function is warm."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from os import environ
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.deployments import Standing, find_deployments, standing_of
+from burstwatch.adapters.errors import AwsError
+from burstwatch.adapters.flip_queue import FlipQueue
+from burstwatch.adapters.ledger_dynamodb import DynamoLedger
+from burstwatch.adapters.notes import Notes
+from burstwatch.adapters.policy_parameter import PolicyInForce, PolicyParameter
+from burstwatch.adapters.sns import SnsChannel
+from burstwatch.bootstrap import (
+    WORKERS,
+    build_client,
+    build_modifier,
+    build_parameters_client,
+    build_shell,
+    open_session,
+)
+from burstwatch.core.policy import Policy
+from burstwatch.function_settings import FunctionSettings
+from burstwatch.observability import Instruments, Metric
+from burstwatch.shell import Shell
+
+if TYPE_CHECKING:
+    from burstwatch.adapters.ec2_modify import Ec2Modifier
+
+_STANDING_AGE_S: Final = 300.0
+"""How long a function believes what it read of other deployments."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Footing:
+    """Shell, policy and standing of a deployed function; ``base`` is the shell without any power to flip."""
+
+    settings: FunctionSettings
+    base: Shell
+    policies: PolicyParameter
+    parameters: Any
+    modifier: "Ec2Modifier"
+    queue: FlipQueue | None = None
+    clock: Callable[[], float] = monotonic
+    _standing: Standing | None = field(default=None, init=False)
+    _asked_at_s: float = field(default=0.0, init=False)
+
+    @classmethod
+    def build(cls, settings: FunctionSettings, account: str) -> Self:
+        """Clients for everything that the settings name; none of them calls anybody yet."""
+        session = open_session(None, settings.region)
+        ledger_client = _client(session, "dynamodb")
+        ledger = DynamoLedger(ledger_client, settings.table, workers=WORKERS)
+        base = build_shell(session, policy=Policy(), ledger=ledger, account=account)
+        topic = SnsChannel(build_client(session, "sns", base.calls), settings.topic_arn)
+        parameters = build_parameters_client(session, base.calls)
+        queue_url = settings.flip_queue_url
+        return cls(
+            settings=settings,
+            base=replace(base, channels=[topic]),
+            policies=PolicyParameter(
+                parameters,
+                settings.policy_parameter,
+                deployment=settings.deployment,
+                notes=Notes(ledger_client, settings.table),
+            ),
+            parameters=parameters,
+            modifier=build_modifier(session, base.calls),
+            queue=FlipQueue(build_client(session, "sqs", base.calls), queue_url) if queue_url else None,
+        )
+
+    def asking(self, now_s: float, say: Instruments) -> Shell:
+        """The shell of a function that looks: it asks for flips where this deployment may make them."""
+        shell = self._looking(now_s, say)
+        return replace(shell, requests=self.queue) if self._may_flip(say) else shell
+
+    def modifying(self, now_s: float, say: Instruments) -> Shell:
+        """The shell of the function that flips."""
+        shell = self._looking(now_s, say)
+        return replace(shell, modifier=self.modifier) if self._may_flip(say) else shell
+
+    def _looking(self, now_s: float, say: Instruments) -> Shell:
+        found = self.policies.in_force()
+        shell = replace(self.base, policy=found.policy)
+        if found.trouble is not None:
+            _tell_trouble(found, shell, now_s, say)
+        return shell
+
+    def _may_flip(self, say: Instruments) -> bool:
+        """Whether this deployment stands; while nobody can tell, it does not."""
+        if self._standing is None or self.clock() - self._asked_at_s >= _STANDING_AGE_S:
+            try:
+                self._standing = standing_of(self.settings.deployment, find_deployments(self.parameters))
+                self._asked_at_s = self.clock()
+            except AwsError as error:
+                say.warn(f"whether another deployment watches here cannot be told: {error}")
+        standing = self._standing
+        if standing is not None and standing.may_flip:
+            return True
+        say.measure(Metric.NOT_STANDING, 1)
+        say.warn(standing.because if standing else "until it can be told, this deployment only proposes")
+        return False
+
+
+def _tell_trouble(found: PolicyInForce, shell: Shell, now_s: float, say: Instruments) -> None:
+    """What is wrong with the policy goes to the log, and once into the ledger, from which people hear it."""
+    assert found.trouble is not None
+    say.measure(Metric.POLICY_REJECTED, 1)
+    say.warn(str(found.trouble))
+    change = found.trouble.change(policy=found.policy, place=shell.place, now_s=now_s)
+    if change is not None:
+        shell.ledger.commit([change], channels=shell.channel_names)
+
+
+def _client(session: Any, service: str) -> Any:
+    """A client whose calls are not counted: the ledger's are no reads of AWS's state."""
+    return build_client(session, service, CallCounter())
+
+
+@cache
+def stand(account: str) -> Footing:
+    """The footing of this process."""
+    return Footing.build(FunctionSettings.from_env(environ), account)
+
+
+def account_of(context: Any) -> str:
+    """The account that the function runs in, by the function's own ARN."""
+    return str(context.invoked_function_arn).split(":")[4]

@@ -1,0 +1,102 @@
+"""What a pass tells of itself: a line for each volume that something is to be said about, and the metrics."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from burstwatch.core.decide import Action, Decision
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.levels import Level
+from burstwatch.core.outcome import Done
+from burstwatch.core.report import Report, sort_by_urgency
+from burstwatch.observability import Field, Instruments, Metric
+
+_OF_LEVEL: Final = {
+    Level.OK: Metric.VOLUMES_OK,
+    Level.WATCH: Metric.VOLUMES_WATCH,
+    Level.WARNING: Metric.VOLUMES_WARNING,
+    Level.CRITICAL: Metric.VOLUMES_CRITICAL,
+    Level.EXHAUSTED: Metric.VOLUMES_EXHAUSTED,
+    Level.UNKNOWN: Metric.VOLUMES_UNKNOWN,
+}
+_OF_OUTCOME: Final = {
+    Done.FLIPPED: Metric.FLIPS,
+    Done.FLIPPED_BACK: Metric.FLIPS_BACK,
+    Done.REFUSED: Metric.FLIPS_REFUSED,
+    Done.FAILED: Metric.FLIPS_FAILED,
+}
+
+
+class PassError(BurstwatchError):
+    """A mistake of ours about some volumes; the others were looked at, and the invocation fails."""
+
+
+def tell(report: Report, say: Instruments) -> dict[str, Any]:
+    """Tell of a pass, and return its summary.
+
+    Raises:
+        PassError: a mistake of ours kept volumes from being judged.
+    """
+    for decision in sort_by_urgency(report.decisions):
+        if _is_worth_a_line(decision, report):
+            _tell_volume(decision, report, say)
+    for failure in report.failures:
+        say.warn(failure)
+    _measure(report, say)
+    if report.bugs:
+        raise PassError("; ".join(report.bugs))
+    return {
+        "looked_at": len(report.decisions),
+        "alerts_sent": report.sent,
+        "outcomes": {str(done): count for done in Done if (count := report.count(done))},
+        "failures": len(report.failures),
+    }
+
+
+def _is_worth_a_line(decision: Decision, report: Report) -> bool:
+    is_calm = decision.level is decision.previous_level and not decision.level.is_alerting
+    is_quiet = decision.action is Action.NONE and decision.volume_id not in report.outcomes
+    return not (is_calm and is_quiet)
+
+
+def _tell_volume(decision: Decision, report: Report, say: Instruments) -> None:
+    outcome = report.outcome_of(decision)
+    say.info(
+        "looked",
+        {
+            Field.VOLUME_ID: decision.volume_id,
+            Field.LEVEL: str(decision.level),
+            Field.DECISION: str(decision.action),
+            Field.REASON: decision.reason,
+            Field.ACTION_TAKEN: str(outcome.done),
+            Field.ERROR_CODE: outcome.error_code,
+        },
+    )
+
+
+def _measure(report: Report, say: Instruments) -> None:
+    fleet = report.fleet
+    if fleet is not None:
+        say.measure(Metric.VOLUMES_WATCHED, fleet.watched)
+        say.measure(Metric.VOLUMES_IN_FOCUS, fleet.in_focus)
+        say.measure(Metric.VOLUMES_FLIPPED, fleet.flipped)
+        say.measure(Metric.LOWEST_BURST_BALANCE, fleet.lowest_balance_pct)
+        for level, metric in _OF_LEVEL.items():
+            say.measure(metric, fleet.by_level[level])
+    say.measure(Metric.VOLUMES_UNREAD, len(report.unread))
+    say.measure(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
+    say.measure(Metric.SOONEST_TIME_TO_EMPTY, _soonest_s(report.decisions))
+    say.measure(Metric.ALERTS_SENT, report.sent)
+    say.measure(Metric.ALERTS_NOT_DELIVERED, report.undelivered)
+    for done, metric in _OF_OUTCOME.items():
+        say.measure(metric, report.count(done))
+    say.measure(Metric.FLIPS_STUCK, _stuck(report.decisions))
+
+
+def _soonest_s(decisions: Iterable[Decision]) -> float | None:
+    forecasts = (decision.assessment.forecast for decision in decisions)
+    return min((f.time_to_empty_s for f in forecasts if f and f.time_to_empty_s is not None), default=None)
+
+
+def _stuck(decisions: Iterable[Decision]) -> int:
+    """How many modifications take far longer than expected."""
+    return sum(d.flip is not None and d.flip.is_under_way and d.flip.stuck_told for d in decisions)

@@ -1,0 +1,209 @@
+"""What the deployed functions say of themselves: log lines, metrics and traces, and every name in them.
+
+Nothing here looks at the environment before a function is invoked, and X-Ray's SDK, which takes longer to
+import than all the rest, is left alone unless an invocation is traced.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, wraps
+from os import environ
+from typing import IO, Any, Final, Self, TypeAlias
+
+from aws_lambda_powertools.logging import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
+Handler: TypeAlias = Callable[[Any, Any], Any]
+"""As Lambda calls it: with the event and the context."""
+
+SERVICE: Final = "POWERTOOLS_SERVICE_NAME"
+NAMESPACE: Final = "POWERTOOLS_METRICS_NAMESPACE"
+LOG_LEVEL: Final = "POWERTOOLS_LOG_LEVEL"
+TRACE_DISABLED: Final = "POWERTOOLS_TRACE_DISABLED"
+_TASK_ROOT: Final = "LAMBDA_TASK_ROOT"
+_TRACE: Final = "_X_AMZN_TRACE_ID"
+
+_WEBHOOK: Final = re.compile(r"/(services|workflows|triggers)/[^\s\"'\\]+")
+"""The part of a webhook's address that is its secret."""
+
+
+class Metric(StrEnum):
+    """Every metric, in the namespace ``Burstwatch``, by the dimension ``service``."""
+
+    VOLUMES_WATCHED = "VolumesWatched"
+    VOLUMES_IN_FOCUS = "VolumesInFocus"
+    VOLUMES_UNREAD = "VolumesUnread"
+    VOLUMES_OK = "VolumesOk"
+    VOLUMES_WATCH = "VolumesWatch"
+    VOLUMES_WARNING = "VolumesWarning"
+    VOLUMES_CRITICAL = "VolumesCritical"
+    VOLUMES_EXHAUSTED = "VolumesExhausted"
+    VOLUMES_UNKNOWN = "VolumesUnknown"
+    VOLUMES_FLIPPED = "VolumesFlipped"
+    NEWEST_DATAPOINT_AGE = "NewestDatapointAge"
+    SOONEST_TIME_TO_EMPTY = "SoonestTimeToEmpty"
+    LOWEST_BURST_BALANCE = "LowestBurstBalance"
+    TICKS = "Ticks"
+    LATE_TICKS = "LateTicks"
+    FLIPS = "Flips"
+    FLIPS_BACK = "FlipsBack"
+    FLIPS_REFUSED = "FlipsRefused"
+    FLIPS_FAILED = "FlipsFailed"
+    FLIPS_STUCK = "FlipsStuck"
+    ALERTS_SENT = "AlertsSent"
+    ALERTS_NOT_DELIVERED = "AlertsNotDelivered"
+    POLICY_REJECTED = "PolicyRejected"
+    NOT_STANDING = "NotStanding"
+    PROBE_EVENTS_DROPPED = "ProbeEventsDropped"
+
+
+_UNITS: Final = {
+    Metric.NEWEST_DATAPOINT_AGE: MetricUnit.Seconds,
+    Metric.SOONEST_TIME_TO_EMPTY: MetricUnit.Seconds,
+    Metric.LOWEST_BURST_BALANCE: MetricUnit.Percent,
+}
+"""Of those that are no counts."""
+
+
+class Field(StrEnum):
+    """Every field of our log lines beside those that Powertools writes."""
+
+    ACTION_TAKEN = "action_taken"
+    ALERT_ID = "alert_id"
+    CHANNEL = "channel"
+    DECISION = "decision"
+    DURATION_MS = "duration_ms"
+    ERROR_CODE = "error_code"
+    KIND = "kind"
+    LATE_S = "late_s"
+    LEVEL = "volume_level"
+    MODE = "mode"
+    REASON = "reason"
+    TICK = "tick"
+    VOLUME_ID = "volume_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruments:
+    """What a function speaks with."""
+
+    logger: Logger
+    metrics: EphemeralMetrics
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str], *, stream: IO[str] | None = None) -> Self:
+        """As the stack names things; a name that is missing stops no function."""
+        return cls(logger=make_logger(environ, stream=stream), metrics=make_metrics(environ))
+
+    def measure(self, metric: Metric, value: float | None) -> None:
+        """Tell a metric; what is not known is not told."""
+        if value is not None:
+            self.metrics.add_metric(name=metric, unit=_UNITS.get(metric, MetricUnit.Count), value=value)
+
+    def flush(self) -> None:
+        """Write the metrics that were told, in one line of the log."""
+        if self.metrics.metric_set:
+            self.metrics.flush_metrics()
+
+    def info(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
+        self.logger.info(message, extra=_named(fields))
+
+    def warn(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
+        self.logger.warning(message, extra=_named(fields))
+
+    def error(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
+        self.logger.error(message, extra=_named(fields))
+
+    def bug(self, message: str, error: Exception, fields: Mapping[Field, Any] | None = None) -> None:
+        """A mistake of ours, with its traceback."""
+        self.logger.error(message, extra=_named(fields), exc_info=error)
+
+
+def make_logger(environ: Mapping[str, str], *, stream: IO[str] | None = None) -> Logger:
+    """Lines of JSON, with the time in UTC, in which no webhook's address ever stands."""
+    return Logger(
+        service=environ.get(SERVICE) or "burstwatch",
+        level=environ.get(LOG_LEVEL) or "INFO",
+        stream=stream,
+        utc=True,
+        use_rfc3339=True,
+        json_serializer=_serialize,
+    )
+
+
+def make_metrics(environ: Mapping[str, str]) -> EphemeralMetrics:
+    """Metrics in the embedded format: CloudWatch reads them from the log, and no call is made."""
+    return EphemeralMetrics(
+        namespace=environ.get(NAMESPACE) or "Burstwatch", service=environ.get(SERVICE) or "burstwatch"
+    )
+
+
+def make_tracer(environ: Mapping[str, str]) -> Callable[[Handler], Handler]:
+    """What wraps a handler so that an invocation which Lambda samples is traced, with its calls to AWS.
+
+    Outside Lambda, and where the stack has tracing off, it leaves the handler as it is.
+    """
+    is_off = environ.get(TRACE_DISABLED, "").lower() in {"1", "true", "yes", "on"}
+    if is_off or not environ.get(_TASK_ROOT):
+        return lambda handle: handle
+
+    def trace(handle: Handler) -> Handler:
+        @cache
+        def traced() -> Handler:
+            from aws_lambda_powertools.tracing import Tracer  # noqa: PLC0415 - brings X-Ray's SDK with it
+
+            tracer = Tracer(service=environ.get(SERVICE) or "burstwatch", patch_modules=["botocore"])
+            found: Handler = tracer.capture_lambda_handler(handle, capture_response=False)
+            return found
+
+        @wraps(handle)
+        def handler(event: Any, context: Any) -> Any:
+            is_sampled = "Sampled=1" in environ.get(_TRACE, "")
+            return (traced() if is_sampled else handle)(event, context)
+
+        return handler
+
+    return trace
+
+
+def instrumented(handle: Callable[[Any, Any, Instruments], Any]) -> Handler:
+    """The handler that Lambda calls; instruments are made by its first call, and kept.
+
+    Metrics are written whatever becomes of an invocation; what a handler raises fails it.
+    """
+
+    @cache
+    def prepared() -> Handler:
+        instruments = Instruments.from_env(environ)
+
+        @make_tracer(environ)
+        def traced(event: Any, context: Any) -> Any:
+            return handle(event, context, instruments)
+
+        def handler(event: Any, context: Any) -> Any:
+            try:
+                return traced(event, context)
+            finally:
+                instruments.flush()
+
+        found: Handler = instruments.logger.inject_lambda_context(handler, clear_state=True)
+        return found
+
+    @wraps(handle)
+    def handler(event: Any, context: Any) -> Any:
+        return prepared()(event, context)
+
+    return handler
+
+
+def _named(fields: Mapping[Field, Any] | None) -> dict[str, Any]:
+    """Fields by their plain names; those without a value are left out."""
+    return {str(name): value for name, value in (fields or {}).items() if value is not None}
+
+
+def _serialize(record: Mapping[str, Any]) -> str:
+    line = json.dumps(record, default=str, ensure_ascii=False, separators=(",", ":"))
+    return _WEBHOOK.sub(r"/\1/…", line).encode("utf-8", "replace").decode()

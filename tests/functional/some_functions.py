@@ -1,0 +1,309 @@
+"""The deployed functions, invoked as Lambda invokes them: the lab is their AWS, topics and queues are moto's."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+from a_stack import PLAIN, a_stack, push_by_hand, put
+from botocore.loaders import Loader
+from operators_desk import START
+
+from burstlab.clock import LabClock
+from burstlab.endpoint import Endpoint
+from burstlab.fleet import LabFleet, LabSettings
+from burstwatch.core.ledger import EntryKind
+from burstwatch.function_settings import FunctionSettings
+from burstwatch.handlers import flip, settle, watch
+from burstwatch.handlers.footing import Footing
+from burstwatch.observability import Metric, instrumented
+
+ACCOUNT = "123456789012"
+ARN = f"arn:aws:lambda:us-east-1:{ACCOUNT}:function"
+AUTO = {"burstwatch:mode": "auto"}
+MODULES = {"watch": watch, "flip": flip, "settle": settle}
+PLACEHOLDER = "<aws.scheduler.scheduled-time>"
+
+_LOADER = Loader()
+"""Shared by all functions in this process: reading AWS's model of EC2 is most of a cold start."""
+
+_NUMBERS = count(1)
+"""moto keeps what it is given for as long as the process lives."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an invocation wrote, as CloudWatch Logs has it, and what it came to."""
+
+    result: Any
+    lines: list[dict[str, Any]]
+    blobs: list[dict[str, Any]]
+    text: str
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Sums, as a metric has several values where it was told several times."""
+        told = (_metrics_of(blob) for blob in self.blobs)
+        return {name: sum(value) for one in told for name, value in one.items()}
+
+    @property
+    def units(self) -> dict[str, str]:
+        blocks = (block for blob in self.blobs for block in blob["_aws"]["CloudWatchMetrics"])
+        return {each["Name"]: each["Unit"] for block in blocks for each in block["Metrics"]}
+
+    @property
+    def messages(self) -> list[str]:
+        return [line["message"] for line in self.lines]
+
+    @property
+    def warnings(self) -> list[str]:
+        return [line["message"] for line in self.lines if line["level"] != "INFO"]
+
+    def of(self, volume_id: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line.get("volume_id") == volume_id]
+
+
+def _metrics_of(blob: Mapping[str, Any]) -> dict[str, list[float]]:
+    names = (each["Name"] for block in blob["_aws"]["CloudWatchMetrics"] for each in block["Metrics"])
+    return {name: blob[name] if isinstance(blob[name], list) else [blob[name]] for name in names}
+
+
+@dataclass
+class Functions:
+    """A deployed stack's functions, each warm after its first invocation, and what is around them."""
+
+    lab: Endpoint
+    monkeypatch: Any
+    capsys: Any
+    name: str = "burstwatch"
+    clock: str = "wall"
+    flips: bool = True
+    policy: str = PLAIN
+    last: Said | None = None
+    tried: int = 0
+    _warm: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        number = next(_NUMBERS)
+        self.service = f"{self.name}-{number}"
+        self.sqs, self.ssm = self.lab.client("sqs"), self.lab.client("ssm")
+        sns = self.lab.client("sns")
+        self.topic_arn = sns.create_topic(Name=f"alerts-{number}")["TopicArn"]
+        self.inbox = self.sqs.create_queue(QueueName=f"people-{number}")["QueueUrl"]
+        self.queue_url = self.sqs.create_queue(
+            QueueName=f"flips-{number}.fifo", Attributes={"FifoQueue": "true", "VisibilityTimeout": "60"}
+        )["QueueUrl"]
+        sns.subscribe(
+            TopicArn=self.topic_arn,
+            Protocol="sqs",
+            Endpoint=f"arn:aws:sqs:us-east-1:{ACCOUNT}:people-{number}",
+            Attributes={"RawMessageDelivery": "true"},
+        )
+        self.ledger = a_stack(self.lab, self.name, policy=self.policy, topic_arn=self.topic_arn)
+
+    def environment(self, verb: str) -> dict[str, str]:
+        """As the stack writes it."""
+        found = {
+            "BURSTWATCH_LEDGER": f"dynamodb:{self.name}-ledger",
+            "BURSTWATCH_CLOCK": self.clock,
+            "BURSTWATCH_TOPIC_ARN": self.topic_arn,
+            "BURSTWATCH_POLICY": f"/burstwatch/{self.name}/policy",
+            "BURSTWATCH_DEPLOYMENT": self.name,
+            "POWERTOOLS_SERVICE_NAME": self.service,
+            "POWERTOOLS_METRICS_NAMESPACE": "Burstwatch",
+            "POWERTOOLS_LOG_LEVEL": "INFO",
+        }
+        if self.flips and verb != "flip":
+            found["BURSTWATCH_FLIP_QUEUE_URL"] = self.queue_url
+        return found
+
+    def invoke(self, verb: str, event: Any) -> Said:
+        """Invoke a function; what it wrote is kept in ``last`` also where it fails."""
+        self.capsys.readouterr()
+        result: Any = None
+        with self.monkeypatch.context() as here:
+            for name, value in (self.lab.environment | self.environment(verb)).items():
+                here.setenv(name, value)
+            if "BURSTWATCH_FLIP_QUEUE_URL" not in self.environment(verb):
+                here.delenv("BURSTWATCH_FLIP_QUEUE_URL", raising=False)
+            module = MODULES[verb]
+            here.setattr(module, "time", SimpleNamespace(time=self.lab.clock.now_s))
+            handler, stand = self._started(verb)
+            here.setattr(module, "stand", stand)
+            try:
+                result = handler(event, a_context(verb, self.service))
+            finally:
+                self.last = _read(result, self.capsys.readouterr().out)
+        return self.last
+
+    def end(self) -> None:
+        """Lambda lets go of what is warm: every function starts cold again."""
+        self._warm.clear()
+        self.service = f"{self.name}-{next(_NUMBERS)}"
+
+    def _started(self, verb: str) -> Any:
+        """The handler and its footing, as they are in the process of this function."""
+        if verb not in self._warm:
+
+            @cache
+            def stand(account: str) -> Footing:
+                footing = Footing.build(FunctionSettings.from_env(os.environ), account)
+                in_lab_time(footing, self.lab.clock.now_s)
+                return footing
+
+            self._warm[verb] = instrumented(MODULES[verb].handler.__wrapped__), stand
+        return self._warm[verb]
+
+    # ---- watch
+
+    def watch(self, mode: str = "focus", *, time: str | None = None) -> Said:
+        """One tick, on time."""
+        return self.invoke("watch", {"mode": mode, "time": time or instant(self.lab.clock.now_s())})
+
+    def tick(self, minutes: int = 0) -> list[Said]:
+        """What the schedules do at a minute, so many from now: the sweep's event arrives first."""
+        self.lab.clock.advance(60 * minutes)
+        is_sweep = self.lab.clock.now_s() % 300 == 0
+        return [self.watch(mode) for mode in (["sweep", "focus"] if is_sweep else ["focus"])]
+
+    # ---- flip
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Take what waits in the queue, as Lambda's poller does."""
+        found = self.sqs.receive_message(
+            QueueUrl=self.queue_url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        ).get("Messages", [])
+        return [a_record(message) for message in found]
+
+    def flip(self, records: list[dict[str, Any]] | None = None) -> Said:
+        """Invoke flip with a batch; those that did not fail leave the queue, the others are seen again."""
+        records = self.requests() if records is None else records
+        said = self.invoke("flip", {"Records": records})
+        failed = failures(said)
+        for record in records:
+            if handle := record["receiptHandle"]:
+                again = record["messageId"] in failed
+                if again:
+                    self.sqs.change_message_visibility(
+                        QueueUrl=self.queue_url, ReceiptHandle=handle, VisibilityTimeout=0
+                    )
+                else:
+                    self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=handle)
+        return said
+
+    # ---- people
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """What people got since they last looked, in the form programs get."""
+        found = []
+        while True:
+            batch = self.sqs.receive_message(QueueUrl=self.inbox, MaxNumberOfMessages=10).get("Messages", [])
+            if not batch:
+                return found
+            for message in batch:
+                found.append(json.loads(message["Body"]))
+                self.sqs.delete_message(QueueUrl=self.inbox, ReceiptHandle=message["ReceiptHandle"])
+
+    def kinds(self) -> list[str]:
+        return [alert["kind"] for alert in self.alerts()]
+
+    # ---- the operator
+
+    def deploy_policy(self, text: str) -> None:
+        put(self.ssm, f"/burstwatch/{self.name}/policy", text)
+        self.lab.clock.advance(31)  # longer than a warm function goes on with what it read
+
+    def push_policy(self, text: str) -> None:
+        push_by_hand(self.lab, text, name=self.name, over=self.policy)
+        self.lab.clock.advance(31)
+
+    def history(self, volume_id: str) -> list[str]:
+        """What the ledger tells of a volume, without what people were told of its balance."""
+        told = (EntryKind.LEVEL_CHANGED, EntryKind.ALERT, EntryKind.DELIVERED)
+        return [str(entry.kind) for entry in self.ledger.entries(volume_id) if entry.kind not in told]
+
+
+@contextmanager
+def some_functions(monkeypatch: Any, capsys: Any, *, settings: Any = None, **given: Any) -> Iterator[Functions]:
+    """A stack that is deployed at 18:00, in a lab whose time stands still until it is told to go on."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "BURSTWATCH_", "POWERTOOLS_", "LAMBDA_", "_X_AMZN")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr("botocore.session.create_loader", lambda _path: _LOADER)
+    fleet = LabFleet(LabClock.by_hand(START), LabSettings(lag_s=60, **(settings or {})))
+    with Endpoint(fleet) as lab:
+        yield Functions(lab=lab, monkeypatch=monkeypatch, capsys=capsys, **given)
+
+
+def in_lab_time(footing: Footing, now_s: Any) -> None:
+    """Let what is read now and then grow old with the lab's time."""
+    footing.clock = now_s
+    footing.policies._clock = now_s
+
+
+def a_context(verb: str, service: str) -> SimpleNamespace:
+    return SimpleNamespace(
+        function_name=f"{service}-{verb}",
+        memory_limit_in_mb=512,
+        invoked_function_arn=f"{ARN}:{service}-{verb}",
+        aws_request_id="8f5a4b1c-0000-4000-8000-000000000000",
+        get_remaining_time_in_millis=lambda: 50_000,
+    )
+
+
+def a_record(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as Lambda hands it over."""
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message.get("Attributes", {}),
+        "messageAttributes": {},
+        "md5OfBody": "",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:{ACCOUNT}:flips.fifo",
+        "awsRegion": "us-east-1",
+    }
+
+
+def a_message(body: str, *, group: str = "vol-0123456789abcdef0") -> dict[str, Any]:
+    """A record that never was in a queue."""
+    number = next(_NUMBERS)
+    return a_record(
+        {
+            "MessageId": f"message-{number}",
+            "ReceiptHandle": "",
+            "Body": body,
+            "Attributes": {"MessageGroupId": group, "SequenceNumber": str(number)},
+        }
+    )
+
+
+def failures(said: Said) -> set[str]:
+    """The ids of the messages that come again."""
+    return {failure["itemIdentifier"] for failure in said.result["batchItemFailures"]}
+
+
+def instant(at_s: float) -> str:
+    from burstwatch.core.words import format_instant
+
+    return format_instant(at_s)
+
+
+def _read(result: Any, text: str) -> Said:
+    found = [json.loads(line) for line in text.splitlines()]
+    return Said(
+        result=result,
+        lines=[line for line in found if "_aws" not in line],
+        blobs=[line for line in found if "_aws" in line],
+        text=text,
+    )
+
+
+ALL_METRICS = frozenset(map(str, Metric))

@@ -1,0 +1,157 @@
+"""The custom format of AWS's chat service: what it must hold, its limits, and nothing live from outside."""
+
+import json
+import re
+
+import botocore.session
+import pytest
+from botocore.stub import Stubber
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
+from some_alerts import a_digest, a_policy_rejection, alerts_about_events, an_alert
+from some_records import an_alarm
+
+from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.chat import ChatChannel, render_chat
+from burstwatch.adapters.notices import notice_of, read_notice
+
+KEYS = {"aws_access_key_id": "AKIA", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+TOPIC = "arn:aws:sns:us-east-1:123456789012:chat"
+
+
+def client_of(service):
+    return botocore.session.Session().create_client(service, **KEYS)
+
+
+def assert_within_limits(message):
+    """As the service's documentation has them."""
+    content = message["content"]
+    assert (message["version"], message["source"]) == ("1.0", "custom")
+    assert content["textType"] == "client-markdown"
+    assert 1 <= len(content["description"]) <= 8000
+    assert 1 <= len(content["title"]) <= 250
+    assert all(1 <= len(step) <= 350 for step in content["nextSteps"])
+    assert all(1 <= len(keyword) <= 75 for keyword in content["keywords"])
+    assert all(isinstance(value, str) for value in message["metadata"]["additionalContext"].values())
+    assert len(json.dumps(message).encode()) < 64 * 1024
+
+
+def said_by(message):
+    content = message["content"]
+    return "\n".join([content["title"], content["description"], *content["nextSteps"], *content["keywords"]])
+
+
+def test_an_alert_says_all_that_a_person_needs():
+    alert = an_alert()
+    message = render_chat(notice_of(alert))
+    assert_within_limits(message)
+    for needed in (
+        "🟠 critical: ci-7",
+        "31.5 %",
+        "18:12",
+        alert.alert_id,
+        "Instance and device: i-0fedcba9876543210",
+    ):
+        assert needed in said_by(message)
+    steps = message["content"]["nextSteps"]
+    assert steps == [
+        f"`{alert.action}`",
+        f"Runbook: {alert.runbook}",
+        f"Volume in the AWS console: {alert.console_url}",
+    ]
+    assert message["id"] == alert.alert_id
+    assert message["content"]["keywords"] == ["BurstBalanceDraining", "vol-0123456789abcdef0"]
+
+
+def test_what_is_about_one_volume_is_one_thread():
+    first, second = (render_chat(notice_of(an_alert(alert_id=i))) for i in ("1", "2"))
+    assert first["metadata"]["threadId"] == second["metadata"]["threadId"] == "vol-0123456789abcdef0"
+
+
+def test_an_alarm_is_told_with_its_page():
+    message = render_chat(read_notice(an_alarm()))
+    assert_within_limits(message)
+    assert message["content"]["title"] == "🔴 alarm: WatchdogSilent"
+    assert "Runbook: https://wiki.example.com/runbooks/WatchdogSilent.md" in message["content"]["nextSteps"]
+
+
+def test_a_late_message_says_so():
+    said = render_chat(notice_of(an_alert()), late="delivered 42 min late")["content"]["description"]
+    assert said.endswith("· delivered 42 min late")
+
+
+@pytest.mark.parametrize(
+    "alert",
+    [a_digest(25), a_policy_rejection(*["wrong " * 100] * 60), *alerts_about_events()],
+    ids=lambda a: a.kind,
+)
+def test_every_alert_fits(alert):
+    assert_within_limits(render_chat(notice_of(alert)))
+
+
+LIVE = st.sampled_from(
+    ["<!channel>", "<@U012AB3CD>", "<#C01>", "<http://evil.example|x>", "http://evil.example", "@here", ":x:",
+     "[click](http://evil.example)", "[x]: javascript:1", "**bold**", "__x__", "~~no~~", "`code`", "```",
+     "&lt;", "<b>x</b>", "\\", "\n# head", "\u202e", "\U0001d518" * 300, "x" * 900]
+)  # fmt: skip
+OUTSIDE = st.lists(LIVE | st.text(max_size=60), max_size=4).map("".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(OUTSIDE, OUTSIDE, OUTSIDE)
+@example("[click](http://evil.example)", "` <@U012AB3CD> `", "https://evil.example/`<!here>`")
+def test_text_from_outside_does_nothing_and_fits(name, action, runbook):
+    alert = an_alert(
+        volume={"name": name, "instance_id": name, "device": name, "region": name, "account": name},
+        evidence={"tag_faults": [name] * 30},
+        action=action,
+        runbook=runbook,
+    )
+    message = render_chat(notice_of(alert))
+    assert_within_limits(message)
+    ours = f"Volume in the AWS console: {alert.console_url}"
+    for text in said_by(message).replace(ours, "").splitlines():
+        bare = re.sub(r"`[^`]*`", "", text)
+        assert not re.search(r"[<>@`]", bare), text
+        assert not re.search(r"\]\(|\*\*|__|~~", bare), text
+        assert not re.search(r"[<@]", text), text
+        if not text.startswith("Runbook: https://"):
+            assert "://" not in bare, text
+
+
+# On the topic
+
+
+def test_the_message_is_published_as_it_is():
+    with mock_aws():
+        sns, sqs = client_of("sns"), client_of("sqs")
+        topic = sns.create_topic(Name="chat")["TopicArn"]
+        queue = sqs.create_queue(QueueName="seen")["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        attributes = {"RawMessageDelivery": "true"}
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=attributes)
+        ChatChannel(sns, topic).tell(notice_of(an_alert()), late=None, longest_wait_s=30)
+        (message,) = sqs.receive_message(QueueUrl=queue)["Messages"]
+    assert json.loads(message["Body"]) == render_chat(notice_of(an_alert()))
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "is_permanent", "says"),
+    [
+        ("AuthorizationError", 403, True, "sns:Publish to arn:aws:sns"),
+        ("NotFound", 404, True, "check the id"),
+        ("KMSAccessDenied", 400, True, "allows kms:GenerateDataKey and kms:Decrypt"),
+        ("KMSThrottling", 400, False, "key"),
+        ("Throttled", 429, False, "Throttled"),
+        ("InternalError", 500, False, "try again"),
+    ],
+)
+def test_what_sns_refuses_says_what_to_do(code, status, is_permanent, says):
+    sns = client_of("sns")
+    sns.meta.events.register("needs-retry.sns", lambda **_: None)
+    with Stubber(sns) as stub:
+        stub.add_client_error("publish", code, "no", http_status_code=status)
+        with pytest.raises(ChannelError) as caught:
+            ChatChannel(sns, TOPIC).tell(notice_of(an_alert()), late=None, longest_wait_s=30)
+    assert (caught.value.is_permanent, says in str(caught.value)) == (is_permanent, True)

@@ -1,0 +1,334 @@
+import json
+from contextlib import contextmanager, suppress
+
+import botocore.session
+import pytest
+from botocore.config import Config
+from botocore.exceptions import EndpointConnectionError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from burstwatch.adapters.flip_queue import FlipQueue, FlipRequest, PoisonError
+from burstwatch.core.flips import Cause, Direction
+from burstwatch.core.guards import Guard
+from burstwatch.core.orders import Order
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.target import Demand, Wish
+
+URL = "https://sqs.us-east-1.amazonaws.com/123456789012/flips.fifo"
+TIME_S = 1_795_197_635
+"""2026-11-20T18:00:35Z"""
+
+
+def an_order(number=1, **changes):
+    facts = {
+        "volume_id": f"vol-{number:017x}",
+        "direction": Direction.OUT,
+        "cause": Cause.DRAINING,
+        "because": "dry in 11 min",
+        "demand": Demand(peak_iops=2400.0, pinned=True),
+        "urgency": (-4, 715.0, 535.0, 31.5, f"vol-{number:017x}"),
+    }
+    return Order(**(facts | changes))
+
+
+def a_request(number=1, *, revision=7, time_s=TIME_S, **changes):
+    return FlipRequest(order=an_order(number, **changes), time_s=time_s, revision=revision)
+
+
+# There and back
+
+AMOUNTS = st.none() | st.floats(min_value=0, allow_nan=False, allow_infinity=False) | st.integers(0, 10**9)
+COUNTS = st.none() | st.integers(-(10**12), 10**12)
+ORDERS = st.builds(
+    Order,
+    volume_id=st.from_regex(r"vol-[0-9a-f]{3,17}", fullmatch=True),
+    direction=st.sampled_from(Direction),
+    cause=st.sampled_from(Cause),
+    because=st.text(),
+    by=st.text(),
+    wish=st.none()
+    | st.builds(
+        Wish,
+        volume_type=st.none() | st.sampled_from([VolumeType.GP3, VolumeType.IO1, VolumeType.IO2]),
+        iops=COUNTS,
+        throughput_mib_s=COUNTS,
+    ),
+    demand=st.builds(
+        Demand, peak_iops=AMOUNTS, peak_throughput_mib_s=AMOUNTS, pinned=st.booleans(), ahead=st.booleans()
+    ),
+    return_after_s=COUNTS,
+    overridden=st.frozensets(st.sampled_from(Guard)),
+    why=st.none() | st.text(),
+    urgency=st.lists(st.floats(allow_nan=False) | st.integers() | st.text(), max_size=6).map(tuple),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(ORDERS, st.integers(0, 4_000_000_000), st.integers(0, 2**62))
+def test_an_order_comes_out_as_it_went_in(order, time_s, revision):
+    request = FlipRequest(order=order, time_s=time_s, revision=revision)
+    body = request.to_body()
+    assert body.isascii()
+    found = FlipRequest.from_body(body)
+    assert found == request
+    assert list(map(type, found.order.urgency)) == list(map(type, order.urgency))
+
+
+def test_the_body_is_the_documented_one():
+    document = json.loads(a_request(urgency=(float("inf"),)).to_body())
+    assert document == {
+        "schema": "burstwatch.flip_request/v1",
+        "time": "2026-11-20T18:00:35Z",
+        "volume_id": "vol-00000000000000001",
+        "direction": "out",
+        "cause": "draining",
+        "because": "dry in 11 min",
+        "demand": {"peak_iops": 2400.0, "peak_throughput_mib_s": None, "pinned": True, "ahead": False},
+        "urgency": [{"float": "inf"}],
+        "revision": 7,
+        "by": "watchdog",
+        "overridden": [],
+    }
+
+
+def test_what_the_contract_names_is_enough():
+    document = json.loads(a_request().to_body())
+    for key in ("revision", "by", "overridden"):
+        del document[key]
+    assert FlipRequest.from_body(json.dumps(document)) == a_request(revision=0)
+
+
+def test_an_urgency_that_is_not_a_number_is_never_sent():
+    with pytest.raises(ValueError, match="not a number"):
+        a_request(urgency=(float("nan"),)).to_body()
+
+
+# Poison
+
+GOOD = json.loads(a_request().to_body())
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"schema": "burstwatch.flip_request/v2"}, '/v2" is not burstwatch.flip_request/v1'),
+        ({"volume_id": 7}, "'volume_id': 7 is no volume id"),
+        ({"volume_id": "i-0123"}, "is no volume id"),
+        ({"direction": "up"}, "'direction': \"up\" is none of out, back"),
+        ({"cause": ["draining"]}, "'cause': [\"draining\"] is none of draining, window"),
+        ({"because": None}, "'because': null is no text"),
+        ({"time": "2026-11-20T18:00:35"}, "'time': \"2026-11-20T18:00:35\" is no instant"),
+        ({"time": "<aws.scheduler.scheduled-time>"}, "is no instant such as 2026-11-20T18:00:00Z"),
+        ({"time": 1}, "is no instant"),
+        ({"demand": {}}, "'demand': 'ahead' is missing; 'peak_iops' is missing"),
+        ({"demand": "much"}, "'demand': \"much\" is no object"),
+        ({"demand": {**GOOD["demand"], "peak_iops": -1}}, "'peak_iops': -1 is no number from 0 up"),
+        ({"demand": {**GOOD["demand"], "peak_iops": True}}, "is no number from 0 up"),
+        ({"demand": {**GOOD["demand"], "peak_iops": 10**400}}, "is no number from 0 up"),
+        ({"demand": {**GOOD["demand"], "pinned": 1}}, "is neither true nor false"),
+        ({"urgency": 3}, "'urgency': 3 is no list"),
+        ({"urgency": [{"float": "nan"}]}, "is neither number nor text"),
+        ({"urgency": [None]}, "is neither number nor text"),
+        ({"revision": 1.5}, "'revision': 1.5 is no whole number"),
+        ({"overridden": ["gravity"]}, '"gravity" is none of'),
+        ({"wish": {"volume_type": "gp2", "iops": None, "throughput_mib_s": None}}, "gp2 is no target"),
+        ({"wish": {"volume_type": "st1", "iops": None, "throughput_mib_s": None}}, '"st1" is none of'),
+        ({"extra": 1}, '"extra" is not known'),
+    ],
+)  # fmt: skip
+def test_poison_is_refused_by_name(changes, says):
+    with pytest.raises(PoisonError, match="no flip request") as caught:
+        FlipRequest.from_body(json.dumps(GOOD | changes))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "flip it", "null", "[]", "7", '"x"', "{}", '{"time": NaN}', "\ud800"),
+        "[" * 100_000,
+        '{"a": 1' + "0" * 5000 + "}",
+    ],
+)
+def test_what_is_no_request_at_all_is_poison(body):
+    with pytest.raises(PoisonError, match="no flip request"):
+        FlipRequest.from_body(body)
+
+
+def test_everything_that_is_wrong_is_named_at_once():
+    with pytest.raises(PoisonError) as caught:
+        FlipRequest.from_body(json.dumps(GOOD | {"direction": 1, "cause": 2, "more": 3}))
+    assert str(caught.value).count(";") == 2
+
+
+def test_long_poison_is_cut():
+    with pytest.raises(PoisonError) as caught:
+        FlipRequest.from_body(json.dumps(GOOD | {"direction": "x" * 10_000}))
+    assert len(str(caught.value)) < 300
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    ),
+    st.sampled_from(sorted(GOOD)),
+)
+def test_no_json_is_more_than_poison(value, key):
+    for document in (value, GOOD | {key: value}):
+        with suppress(PoisonError):
+            assert FlipRequest.from_body(json.dumps(document)).order.volume_id
+
+
+# Repeats
+
+
+def test_a_repeated_tick_adds_nothing_and_an_outcome_changes_everything():
+    first = a_request(revision=7)
+    assert a_request(revision=7, time_s=TIME_S + 60).deduplication_id == first.deduplication_id
+    others = [
+        a_request(revision=8),
+        a_request(2, revision=7),
+        a_request(revision=7, direction=Direction.BACK),
+    ]
+    assert len({one.deduplication_id for one in [first, *others]}) == 4
+
+
+# On the queue
+
+
+@contextmanager
+def a_fifo_queue():
+    with mock_aws():
+        client = botocore.session.Session().create_client(
+            "sqs", region_name="us-east-1", aws_access_key_id="AKIA", aws_secret_access_key="secret"
+        )
+        attributes = {"FifoQueue": "true"}
+        url = client.create_queue(QueueName="flips.fifo", Attributes=attributes)["QueueUrl"]
+        yield client, url
+
+
+def received(client, url):
+    found = []
+    while messages := client.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+    ).get("Messages"):
+        found += messages
+        for message in messages:
+            client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return found
+
+
+def test_every_volume_is_a_group_and_a_repeat_is_not_queued():
+    requests = [a_request(number) for number in range(25)]
+    with a_fifo_queue() as (client, url):
+        queue = FlipQueue(client, url)
+        assert len(queue.send(requests).sent) == 25
+        assert queue.send(requests[:3]).failed == {}
+        queue.send([a_request(1, revision=8)])
+        messages = received(client, url)
+    assert len(messages) == 25 + 1
+    groups = [message["Attributes"]["MessageGroupId"] for message in messages]
+    assert sorted(set(groups)) == sorted(request.order.volume_id for request in requests)
+    bodies = {FlipRequest.from_body(message["Body"]).order.volume_id for message in messages}
+    assert bodies == set(groups)
+
+
+class FakeSqs:
+    """Answers as scripted, with how the n-th entry failed; then takes everything."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.batches = []
+
+    def send_message_batch(self, *, QueueUrl, Entries):  # noqa: N803 - AWS's names
+        self.batches.append(Entries)
+        answer = self.answers.pop(0) if self.answers else {}
+        if isinstance(answer, Exception):
+            raise answer
+        ids = [entry["Id"] for entry in Entries]
+        return {
+            "Successful": [
+                {"Id": i, "MessageId": "m", "MD5OfMessageBody": ""} for i in ids if int(i) not in answer
+            ],
+            "Failed": [{"Id": i, **answer[int(i)]} for i in ids if answer.get(int(i))],
+        }
+
+
+def sent_by(*answers, count=12):
+    client = FakeSqs(*answers)
+    sending = FlipQueue(client, URL).send([a_request(number) for number in range(count)])
+    return client, sending
+
+
+def volume(number):
+    return a_request(number).order.volume_id
+
+
+def test_requests_go_in_tens():
+    client, sending = sent_by(count=23)
+    assert [len(batch) for batch in client.batches] == [10, 10, 3]
+    assert len(sending.sent) == 23
+
+
+def test_nothing_to_send_is_no_call():
+    client, sending = sent_by(count=0)
+    assert (client.batches, sending.sent, sending.failed) == ([], frozenset(), {})
+
+
+def test_half_a_batch_that_failed_is_told_volume_by_volume():
+    fault = {"SenderFault": True, "Code": "InvalidParameterValue", "Message": "no such group"}
+    client, sending = sent_by({3: fault})
+    assert sending.failed.keys() == {volume(3)}
+    assert "InvalidParameterValue" in sending.failed[volume(3)]
+    assert "no such group" in sending.failed[volume(3)]
+    assert len(sending.sent) == 11
+    assert len(client.batches) == 2
+
+
+def test_what_aws_failed_to_take_goes_once_more():
+    fault = {"SenderFault": False, "Code": "InternalError", "Message": "oops"}
+    client, sending = sent_by({2: fault, 5: fault})
+    assert sending.failed == {}
+    retried = [entry["MessageGroupId"] for entry in client.batches[1]]
+    assert retried == [volume(2), volume(5)]
+
+
+def test_what_fails_twice_is_told():
+    fault = {"SenderFault": False, "Code": "InternalError", "Message": "oops"}
+    _, sending = sent_by({2: fault}, {0: fault})
+    assert sending.failed.keys() == {volume(2)}
+    assert "a later tick asks again" in sending.failed[volume(2)]
+
+
+def test_an_entry_that_the_answer_forgets_is_not_taken_for_sent():
+    _, sending = sent_by({4: None}, {0: None})
+    assert "AWS did not say" in sending.failed[volume(4)]
+
+
+def test_a_batch_that_fails_whole_does_not_stop_the_next():
+    error = EndpointConnectionError(endpoint_url="https://sqs.us-east-1.amazonaws.com")
+    _, sending = sent_by(error)
+    assert sending.failed.keys() == {volume(number) for number in range(10)}
+    assert sending.sent == {volume(10), volume(11)}
+    assert "sqs:SendMessage failed" in sending.failed[volume(0)]
+
+
+def test_a_request_too_long_for_a_message_is_told_and_the_others_go():
+    requests = [a_request(1, because="x" * 30_000), a_request(2)]
+    sending = FlipQueue(FakeSqs(), URL).send(requests)
+    assert sending.sent == {volume(2)}
+    assert "at most 25,000" in sending.failed[volume(1)]
+
+
+def test_a_queue_that_is_not_there_is_told():
+    with mock_aws():
+        client = botocore.session.Session().create_client(
+            "sqs", region_name="us-east-1", aws_access_key_id="A", aws_secret_access_key="s",
+            config=Config(retries={"total_max_attempts": 1}),
+        )  # fmt: skip
+        sending = FlipQueue(client, URL).send([a_request(1)])
+    assert "sqs:SendMessage failed" in sending.failed[volume(1)]

@@ -1,0 +1,111 @@
+import pytest
+
+from burstwatch.function_settings import FunctionClock, FunctionSettings, NotifySettings
+from burstwatch.settings import SettingsError
+
+FUNCTION = {
+    "AWS_REGION": "us-east-1",
+    "BURSTWATCH_LEDGER": "dynamodb:burstwatch-Ledger-1ABC",
+    "BURSTWATCH_CLOCK": "wall",
+    "BURSTWATCH_TOPIC_ARN": "arn:aws:sns:us-east-1:123456789012:burstwatch-Alerts.x",
+    "BURSTWATCH_POLICY": "/burstwatch/prod/policy",
+    "BURSTWATCH_DEPLOYMENT": "prod",
+    "BURSTWATCH_FLIP_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/123456789012/flips.fifo",
+}
+NOTIFY = {
+    "AWS_REGION": "us-gov-west-1",
+    "BURSTWATCH_LEDGER": "dynamodb:ledger",
+    "BURSTWATCH_DEPLOYMENT": "prod",
+    "BURSTWATCH_SLACK_SECRET": "burstwatch/slack",
+    "BURSTWATCH_CHAT_TOPIC_ARN": "arn:aws-us-gov:sns:us-gov-west-1:123456789012:chat",
+}
+
+
+def faults(kind, environ):
+    with pytest.raises(SettingsError) as caught:
+        kind.from_env(environ)
+    return str(caught.value)
+
+
+def test_what_the_stack_writes_is_read():
+    settings = FunctionSettings.from_env(FUNCTION)
+    assert (settings.table, settings.clock) == ("burstwatch-Ledger-1ABC", FunctionClock.WALL)
+    assert settings.flip_queue_url == FUNCTION["BURSTWATCH_FLIP_QUEUE_URL"]
+    assert settings.pushed_policy_parameter == "/burstwatch/prod/policy-pushed"
+
+
+def test_a_stack_without_flips_names_no_queue():
+    environ = {key: value for key, value in FUNCTION.items() if "QUEUE" not in key}
+    assert FunctionSettings.from_env(environ).flip_queue_url is None
+
+
+@pytest.mark.parametrize("clock", ["", None])
+def test_without_a_clock_it_is_the_one_on_the_wall(clock):
+    environ = FUNCTION | {"BURSTWATCH_CLOCK": clock} if clock is not None else FUNCTION
+    assert FunctionSettings.from_env(environ).clock is FunctionClock.WALL
+
+
+def test_the_queue_of_a_local_aws_is_one_too():
+    url = "http://127.0.0.1:4566/000000000000/flips.fifo"
+    assert FunctionSettings.from_env(FUNCTION | {"BURSTWATCH_FLIP_QUEUE_URL": url}).flip_queue_url == url
+
+
+def test_every_fault_is_named_at_once():
+    said = faults(
+        FunctionSettings,
+        {
+            "AWS_REGION": "the moon",
+            "BURSTWATCH_LEDGER": "sqlite:/tmp/x",
+            "BURSTWATCH_CLOCK": "endpoint",
+            "BURSTWATCH_POLICY": "policy",
+            "BURSTWATCH_FLIP_QUEUE_URL": "https://sqs/flips",
+        },
+    )
+    for name in ("AWS_REGION", "LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT", "FLIP_QUEUE_URL"):
+        assert name in said
+    assert "not set" in said
+    assert said.endswith("Deploy the stack again")
+
+
+def test_an_empty_environment_names_what_is_missing_and_no_more():
+    said = faults(FunctionSettings, {})
+    assert said.count("is not set") == 5
+    assert "QUEUE" not in said
+
+
+def test_settings_cannot_be_changed():
+    settings = FunctionSettings.from_env(FUNCTION)
+    with pytest.raises(AttributeError):
+        settings.table = "another"
+
+
+def test_notify_is_told_its_ways_to_people():
+    settings = NotifySettings.from_env(NOTIFY)
+    assert settings.slack_secret == "burstwatch/slack"
+    assert settings.chat_topic_arn == NOTIFY["BURSTWATCH_CHAT_TOPIC_ARN"]
+
+
+def test_notify_may_have_no_way_to_people():
+    environ = {key: value for key, value in NOTIFY.items() if "SLACK" not in key and "CHAT" not in key}
+    settings = NotifySettings.from_env(environ)
+    assert (settings.slack_secret, settings.chat_topic_arn) == (None, None)
+
+
+def test_a_secret_put_where_its_name_belongs_is_not_repeated():
+    webhook = "https://hooks.slack.com/services/T0/B0/very secret"
+    said = faults(NotifySettings, NOTIFY | {"BURSTWATCH_SLACK_SECRET": webhook})
+    assert "BURSTWATCH_SLACK_SECRET is not the name or ARN of a secret" in said
+    assert "secret/" not in said
+    assert "hooks" not in said
+
+
+def test_a_webhook_without_a_space_is_no_name_of_a_secret_either():
+    said = faults(NotifySettings, NOTIFY | {"BURSTWATCH_SLACK_SECRET": "https://hooks.slack.com/services/T0"})
+    assert "services" not in said
+
+
+@pytest.mark.parametrize(
+    "form", ["burstwatch/slack", "arn:aws:secretsmanager:us-east-1:123456789012:secret:s-AbCdEf"]
+)
+def test_a_secret_goes_by_name_or_arn(form):
+    assert NotifySettings.from_env(NOTIFY | {"BURSTWATCH_SLACK_SECRET": form}).slack_secret == form

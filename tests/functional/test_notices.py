@@ -1,0 +1,174 @@
+import json
+
+import pytest
+from fake_slack import assert_within_slacks_limits, words
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from some_alerts import a_digest, a_policy_rejection, alerts_about_events, an_alert
+from some_records import ALARM, an_alarm, as_lambda_gets_it
+
+from burstwatch.adapters.chat import render_chat
+from burstwatch.adapters.notices import NoticeError, late_words, notice_of, read_notice
+from burstwatch.adapters.slack import render_notice
+
+EVERY_ALERT = [an_alert(), a_digest(25), a_policy_rejection("levels: wrong"), *alerts_about_events()]
+
+
+@pytest.mark.parametrize("alert", EVERY_ALERT, ids=lambda alert: alert.kind)
+def test_an_alert_that_went_through_the_topic_is_told_as_it_was_sent(alert):
+    assert read_notice(as_lambda_gets_it(alert)) == notice_of(alert)
+
+
+# Alarms
+
+
+def test_an_alarm_names_its_page_its_state_its_reason_and_where_to_look():
+    notice = read_notice(an_alarm())
+    assert notice.title == "alarm: WatchdogSilent"
+    assert notice.mark == "🔴"
+    assert notice.lines[0] == "The watchdog has not run for ten minutes: no volume is watched."
+    assert notice.lines[1].startswith("Threshold Crossed: no datapoints")
+    assert dict(notice.facts) == {
+        "Alarm": "prod-WatchdogSilent",
+        "State": "ALARM, was OK",
+        "Region and account": "us-east-1 123456789012",
+    }
+    assert dict(notice.links) == {
+        "Runbook": "https://wiki.example.com/runbooks/WatchdogSilent.md",
+        "Alarm in the AWS console": "https://us-east-1.console.aws.amazon.com/cloudwatch/home"
+        "?region=us-east-1#alarmsV2:alarm/prod-WatchdogSilent",
+    }
+    assert notice.made == "2026-11-20T18:00:35Z · alarm prod-WatchdogSilent"
+
+
+@pytest.mark.parametrize(
+    ("state", "mark", "title"),
+    [
+        ("OK", "🟢", "alarm over: WatchdogSilent"),
+        ("INSUFFICIENT_DATA", "⚪", "alarm without data: WatchdogSilent"),
+        ("DREAMING", "⚪", "alarm in state DREAMING: WatchdogSilent"),
+    ],
+)
+def test_every_state_has_its_words(state, mark, title):
+    notice = read_notice(an_alarm(NewStateValue=state))
+    assert (notice.mark, notice.title) == (mark, title)
+
+
+def test_the_path_of_a_page_is_shown_and_not_linked():
+    notice = read_notice(an_alarm(AlarmDescription="Old datapoints. Runbook: runbooks/DatapointsTooOld.md."))
+    assert notice.title == "alarm: DatapointsTooOld"
+    assert "Runbook: `runbooks/DatapointsTooOld.md`" in words(render_notice(notice))
+
+
+def test_an_alarm_of_another_partition_leads_to_its_own_console():
+    arn = "arn:aws-us-gov:cloudwatch:us-gov-west-1:123456789012:alarm:x y/z"
+    notice = read_notice(an_alarm(AlarmArn=arn, AlarmName="x y/z"))
+    link = dict(notice.links)["Alarm in the AWS console"]
+    assert link.startswith("https://console.amazonaws-us-gov.com/cloudwatch/home?region=us-gov-west-1")
+    assert link.endswith("alarm/x%20y%2Fz")
+
+
+def test_an_alarm_on_many_volumes_says_which_one_it_is_about():
+    contributor = {"AlarmContributorId": "6d1f", "AlarmContributorAttributes": {"VolumeId": "vol-0123"}}
+    notice = read_notice(an_alarm(**contributor))
+    assert dict(notice.facts)["About"] == "vol-0123"
+    assert notice.notice_id != read_notice(an_alarm()).notice_id
+
+
+def test_an_alarm_told_twice_is_the_same_and_its_next_change_is_another():
+    first = read_notice(an_alarm())
+    assert read_notice(an_alarm(NewStateReason="in other words")).notice_id == first.notice_id
+    for change in ({"NewStateValue": "OK"}, {"StateChangeTime": "2026-11-20T19:00:35.123+0000"}):
+        assert read_notice(an_alarm(**change)).notice_id != first.notice_id
+
+
+def test_a_name_and_a_state_are_enough():
+    notice = read_notice(json.dumps({"AlarmName": "x", "NewStateValue": "ALARM"}))
+    assert notice.title == "alarm: x"
+    assert_within_slacks_limits(render_notice(notice))
+
+
+VALUES = (
+    st.none()
+    | st.integers()
+    | st.text(max_size=2000)
+    | st.lists(st.text(), max_size=2)
+    | st.just("<!here>" * 400)
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from([*sorted(ALARM), "AlarmContributorAttributes"]), VALUES))
+def test_whatever_stands_in_an_alarm_it_can_be_shown_or_is_refused(changes):
+    try:
+        notice = read_notice(an_alarm(**changes))
+    except NoticeError:
+        assert {"AlarmName", "NewStateValue"} & changes.keys()
+        return
+    payload = render_notice(notice)
+    assert_within_slacks_limits(payload)
+    assert "<!" not in words(payload)
+
+
+# Poison
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("", "no JSON"),
+        ("hello", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("{}", "neither an alert nor a CloudWatch alarm"),
+        ("[]", "neither an alert nor a CloudWatch alarm"),
+        ("7", "neither an alert nor a CloudWatch alarm"),
+        ('{"AlarmName": 7, "NewStateValue": "OK"}', "neither an alert nor a CloudWatch alarm"),
+        ('{"schema": "burstwatch.alert/v2"}', "the schema 'burstwatch.alert/v2', not 'burstwatch.alert/v1'"),
+        ('{"schema": "burstwatch.alert/v1"}', "cannot be read (KeyError: 'alert_id')"),
+        (json.dumps(an_alert().to_document() | {"kind": "Unheard"}), "'Unheard' is not a valid AlertKind"),
+        (json.dumps(an_alert().to_document() | {"volume": 7}), "cannot be read"),
+        (json.dumps(an_alert().to_document() | {"time": "soon"}), "cannot be read"),
+        (json.dumps(an_alert().to_document() | {"evidence": None}), "cannot be read"),
+        (json.dumps(an_alert().to_document() | {"reading": {"burst_balance_pct": "full"}}), "cannot be read"),
+    ],
+)
+def test_poison_says_what_it_is(message, says):
+    with pytest.raises(NoticeError) as caught:
+        read_notice(message)
+    said = str(caught.value)
+    assert says in said
+    assert said.isprintable()
+    assert len(said) < 400
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(sorted(an_alert().to_document())),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    ),
+)
+def test_a_broken_alert_is_read_or_refused_and_nothing_else(key, value):
+    try:
+        notice = read_notice(json.dumps(an_alert().to_document() | {key: value}))
+    except NoticeError:
+        return
+    assert_within_slacks_limits(render_notice(notice))
+    assert render_chat(notice)["content"]["description"]
+
+
+# Late
+
+
+@pytest.mark.parametrize(
+    ("late_s", "said"),
+    [(-40, None), (0, None), (299, None), (300, "delivered 5 min late"), (8000, "delivered 2 h 13 min late")],
+)
+def test_what_comes_late_says_so(late_s, said):
+    assert late_words(late_s) == said
+
+
+def test_a_late_message_says_so_beside_its_time():
+    payload = render_notice(notice_of(an_alert()), late="delivered 42 min late")
+    assert payload["blocks"][-1]["elements"][0]["text"].endswith("· delivered 42 min late")

@@ -1,0 +1,324 @@
+from datetime import UTC, datetime
+from hashlib import sha256
+
+import botocore.session
+import pytest
+from botocore.exceptions import ClientError, ConnectTimeoutError
+from fake_slack import FakeTime
+from moto import mock_aws
+
+from burstlab.dynamodb import DynamoDb, Fault
+from burstwatch.adapters.ledger_dynamodb import DynamoLedger
+from burstwatch.adapters.ledger_sqlite_file import LedgerError
+from burstwatch.adapters.notes import Notes
+from burstwatch.adapters.policy_parameter import PolicyParameter, TroubleKind
+from burstwatch.core.alerts import AlertKind, sentences
+from burstwatch.core.place import Place
+from burstwatch.core.policy import Mode, Policy
+from ledgers import TABLE, a_client
+
+NAME = "/burstwatch/prod/policy"
+PUSHED = f"{NAME}-pushed"
+PLACE = Place(region="us-east-1", account="123456789012")
+NOW_S = 1_795_197_635
+"""2026-11-20T18:00:35Z"""
+
+
+def policy(minutes):
+    """A policy that is told from others by when it warns."""
+    return f"version: 1\nlevels:\n  warning_within: {minutes}m\n"
+
+
+def pushed_over(deployed, text):
+    return f"# pushed over sha256:{sha256(deployed.encode()).hexdigest()}\n{text}"
+
+
+BAD = "version: 1\nlevels:\n  warning_within: soon\nmood: good\n"
+
+
+class FakeSsm:
+    """Parameter Store: text by name, each with the hour in which it was written; or nothing but ``error``."""
+
+    def __init__(self, **texts):
+        self.parameters = {}
+        self.error = None
+        self.calls = 0
+        for name, text in texts.items():
+            self.put({"deployed": NAME, "pushed": PUSHED}[name], text)
+
+    def put(self, name, text, hour=9):
+        self.parameters[name] = (text, datetime(2026, 11, 20, hour, tzinfo=UTC))
+
+    def get_parameters(self, *, Names):  # noqa: N803 - AWS's names
+        self.calls += 1
+        if self.error:
+            raise self.error
+        found = {name: self.parameters[name] for name in Names if name in self.parameters}
+        return {
+            "Parameters": [
+                {"Name": name, "Value": text, "LastModifiedDate": at} for name, (text, at) in found.items()
+            ],
+            "InvalidParameters": [name for name in Names if name not in found],
+        }
+
+
+def denied():
+    said = "User: role/watch is not authorized to perform: ssm:GetParameters on resource: x"
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": said}}, "GetParameters")
+
+
+def throttled():
+    return ClientError(
+        {"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "GetParameters"
+    )
+
+
+@pytest.fixture
+def table():
+    client, table = a_client(), DynamoDb()
+    table.attach(client)
+    yield table
+    table.detach(client)
+
+
+@pytest.fixture
+def time():
+    return FakeTime()
+
+
+class Function:
+    """A function with these parameters, which may start anew."""
+
+    def __init__(self, ssm, time):
+        self.ssm = ssm
+        self.time = time
+        self.start()
+
+    def start(self):
+        notes = Notes(a_client(), TABLE, sleep=lambda _: None)
+        self.parameter = PolicyParameter(self.ssm, NAME, deployment="prod", notes=notes, clock=self.time)
+
+    def look(self, *, after_s=30.0):
+        self.time.now_s += after_s
+        return self.parameter.in_force()
+
+    def minutes(self, **when):
+        return self.look(**when).policy.levels.warning_within.total_seconds() / 60
+
+
+@pytest.fixture
+def function(table, time):
+    return Function(FakeSsm(deployed=policy(61)), time)
+
+
+# Which one is in force
+
+
+def test_the_deployed_policy_is_in_force(function):
+    found = function.look()
+    assert (found.policy.levels.warning_within.total_seconds(), found.trouble) == (61 * 60, None)
+    assert found.says == f"{NAME} as of 2026-11-20T09:00:00Z"
+
+
+def test_a_pushed_policy_wins_while_it_is_there(function):
+    function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
+    assert function.minutes() == 62
+    del function.ssm.parameters[PUSHED]
+    assert function.minutes() == 61
+    assert function.look().trouble is None
+
+
+def test_a_change_is_in_force_half_a_minute_later_and_not_read_every_time(function):
+    assert function.minutes() == 61
+    function.ssm.put(NAME, policy(63))
+    assert function.minutes(after_s=29) == 61
+    assert function.ssm.calls == 1
+    assert function.minutes(after_s=1) == 63
+
+
+def test_both_are_read_in_one_call(function):
+    function.ssm.put(PUSHED, policy(62))
+    function.look()
+    assert function.ssm.calls == 1
+
+
+# What is wrong
+
+
+def test_a_bad_push_leaves_what_was_in_force_and_names_every_fault(function):
+    function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
+    assert function.minutes() == 62
+    function.ssm.put(PUSHED, BAD, hour=10)
+    found = function.look()
+    assert found.policy.levels.warning_within.total_seconds() == 62 * 60
+    assert found.trouble.kind is TroubleKind.REJECTED
+    unknown, wrong = found.trouble.faults
+    assert unknown.startswith(f"{PUSHED}:4: mood")
+    assert wrong.startswith(f"{PUSHED}:3: levels.warning_within")
+    assert found.trouble.in_force == f"{PUSHED} as of 2026-11-20T09:00:00Z"
+    assert "burstctl policy push --stack prod" in found.trouble.action
+
+
+def test_the_last_good_one_is_remembered_over_a_cold_start(function):
+    function.ssm.put(PUSHED, policy(62))
+    function.look()
+    function.ssm.put(PUSHED, BAD, hour=10)
+    function.start()
+    assert function.minutes() == 62
+    function.ssm.parameters.clear()
+    function.start()
+    assert function.minutes() == 62
+
+
+def test_a_bad_push_before_anything_good_leaves_the_deployed_one(function):
+    function.ssm.put(PUSHED, BAD)
+    found = function.look()
+    assert found.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert found.trouble.kind is TroubleKind.REJECTED
+
+
+def test_a_policy_that_is_too_long_is_refused_with_its_size(function):
+    function.ssm.put(PUSHED, "version: 1\n#" + "x" * 8192)
+    assert "8204 bytes, at most 8192" in function.look().trouble.faults[0]
+
+
+def test_a_deleted_policy_is_told_and_the_last_good_one_stays(function):
+    function.look()
+    function.ssm.parameters.clear()
+    found = function.look()
+    assert found.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert found.trouble.kind is TroubleKind.MISSING
+    assert NAME in found.trouble.faults[0]
+    assert not found.trouble.passes
+
+
+def test_with_no_policy_ever_the_built_in_one_holds_and_nothing_is_flipped(table, time):
+    found = Function(FakeSsm(), time).look()
+    assert found.policy.mode.highest is Mode.PROPOSE
+    assert found.policy.levels == Policy().levels
+    assert found.trouble.in_force == "the built-in defaults, without flips"
+
+
+def test_a_bad_deployed_policy_with_nothing_remembered_flips_nothing_either(table, time):
+    found = Function(FakeSsm(deployed=BAD), time).look()
+    assert found.policy.mode.highest is Mode.PROPOSE
+    assert "deploy again" in found.trouble.action
+
+
+def test_a_revoked_permission_is_told_with_the_grant_that_is_missing(function):
+    function.look()
+    function.ssm.error = denied()
+    found = function.look()
+    assert found.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert found.trouble.kind is TroubleKind.UNREAD
+    assert "grant ssm:GetParameters" in found.trouble.faults[0]
+    assert not found.trouble.passes
+
+
+@pytest.mark.parametrize("error", [throttled(), ConnectTimeoutError(endpoint_url="https://ssm")])
+def test_what_passes_by_itself_is_no_alert(function, error):
+    function.look()
+    function.ssm.error = error
+    found = function.look()
+    assert found.trouble.passes
+    assert found.trouble.change(policy=found.policy, place=PLACE, now_s=NOW_S) is None
+    assert function.minutes() == 61
+    function.ssm.error = None
+    assert function.look().trouble is None
+
+
+def test_a_remembered_text_that_nobody_can_read_is_passed_over(function):
+    Notes(a_client(), TABLE).write("policy", "written by somebody else")
+    function.ssm.put(PUSHED, BAD)
+    assert function.minutes() == 61
+
+
+def test_a_deployed_policy_that_changes_under_a_pushed_one_is_told_and_the_pushed_one_stays(function):
+    function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
+    assert function.look().trouble is None
+    function.ssm.put(NAME, policy(64), hour=12)
+    found = function.look()
+    assert found.policy.levels.warning_within.total_seconds() == 62 * 60
+    assert found.trouble.kind is TroubleKind.OUTDATED
+    assert "2026-11-20T12:00:00Z" in found.trouble.faults[0]
+    assert "burstctl policy push --withdraw --stack prod" in found.trouble.action
+    function.ssm.put(PUSHED, pushed_over(policy(64), policy(62)), hour=13)
+    assert function.look().trouble is None
+
+
+def test_a_pushed_policy_that_does_not_say_over_what_is_taken_as_it_is(function):
+    function.ssm.put(PUSHED, policy(62))
+    assert function.look().trouble is None
+
+
+def test_a_ledger_that_cannot_be_used_is_said(function, table, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    table.faults.append(Fault("GetItem", "AccessDeniedException", "not authorized", times=9))
+    with pytest.raises(LedgerError, match="cannot be used"):
+        function.look()
+
+
+# What people hear of it
+
+
+def changes(found, now_s=NOW_S):
+    return found.trouble.change(policy=found.policy, place=PLACE, now_s=now_s)
+
+
+def test_people_hear_of_a_bad_policy_once_however_often_it_is_read(function):
+    function.ssm.put(PUSHED, BAD)
+    ledger = DynamoLedger(a_client(), TABLE, sleep=lambda _: None)
+    for minute in range(3):
+        function.start()
+        ledger.commit([changes(function.look(), NOW_S + 60 * minute)], channels=["sns"])
+        for waits in ledger.waiting(channels=["sns"]):
+            assert ledger.claim(waits, now_s=NOW_S, lease_s=60)
+            ledger.delivered(waits, at_s=NOW_S)
+            assert minute == 0
+    (entry,) = [one for one in ledger.entries("policy") if one.kind == "policy_rejected"]
+    assert len(entry.body["faults"]) == 2
+
+
+def test_the_alert_has_the_faults_what_is_in_force_and_the_next_step(function):
+    function.ssm.put(PUSHED, BAD)
+    (alert,) = changes(function.look()).alerts
+    assert alert.kind is AlertKind.POLICY_REJECTED
+    said = "\n".join(sentences(alert))
+    assert "mood" in said
+    assert f"In force: {NAME}" in said
+    assert alert.runbook == "runbooks/PolicyRejected.md"
+    assert alert.evidence["summary"].startswith("policy rejected")
+
+
+def test_the_same_bad_text_pushed_again_is_told_again(function):
+    function.ssm.put(PUSHED, BAD, hour=9)
+    first = changes(function.look()).alerts[0].alert_id
+    assert changes(function.look()).alerts[0].alert_id == first
+    function.ssm.put(PUSHED, BAD, hour=10)
+    assert changes(function.look()).alerts[0].alert_id != first
+
+
+def test_a_policy_that_stays_away_is_told_once_a_day(function):
+    function.look()
+    function.ssm.parameters.clear()
+    found = function.look()
+    ids = [changes(found, NOW_S + 3600 * hour).alerts[0].alert_id for hour in (0, 5, 7, 29)]
+    assert (ids[0] == ids[1], ids[1] == ids[2], ids[2] == ids[3]) == (True, False, True)
+
+
+# As AWS answers
+
+
+@mock_aws
+def test_it_reads_what_parameter_store_holds():
+    keys = {"aws_access_key_id": "AKIA", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+    ssm = botocore.session.Session().create_client("ssm", **keys)
+    ssm.put_parameter(Name=NAME, Value=policy(61), Type="String")
+
+    class Memory(dict):
+        read, write = dict.get, dict.__setitem__
+
+    parameter = PolicyParameter(ssm, NAME, deployment="prod", notes=Memory(), max_age_s=0)
+    assert parameter.in_force().policy.levels.warning_within.total_seconds() == 61 * 60
+    ssm.put_parameter(Name=PUSHED, Value=policy(62), Type="String")
+    assert parameter.in_force().policy.levels.warning_within.total_seconds() == 62 * 60

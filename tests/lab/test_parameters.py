@@ -1,0 +1,186 @@
+"""The lab's Parameter Store, asked over HTTP as AWS's is: limits, paging, tiers and error codes."""
+
+from datetime import UTC, datetime
+
+import pytest
+from botocore.exceptions import ClientError
+
+from burstlab.clock import LabClock
+from burstlab.dynamodb import DynamoDb
+from burstlab.dynamodb import Fault as TableFault
+from burstlab.endpoint import Endpoint
+from burstlab.faults import Fault
+from burstlab.fleet import LabFleet
+from burstwatch.adapters.ledger_dynamodb import DynamoLedger
+
+START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def lab():
+    with Endpoint(LabFleet(LabClock.by_hand(START))) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def ssm(lab):
+    return lab.client("ssm")
+
+
+def put(ssm, name, value="x", **given):
+    return ssm.put_parameter(Name=name, Value=value, **{"Type": "String"} | given)
+
+
+def refusal(call, **asked) -> str:
+    with pytest.raises(ClientError) as refused:
+        call(**asked)
+    return refused.value.response["Error"]["Code"]
+
+
+def test_what_was_put_is_got_with_its_version_and_the_labs_time(lab, ssm):
+    put(ssm, "/a/b", "first")
+    lab.clock.advance(60)
+    put(ssm, "/a/b", "second", Overwrite=True)
+
+    told = ssm.get_parameter(Name="/a/b")["Parameter"]
+
+    assert (told["Value"], told["Version"], told["Type"]) == ("second", 2, "String")
+    assert told["LastModifiedDate"] == datetime(2026, 11, 20, 18, 1, tzinfo=UTC)
+    assert told["ARN"] == "arn:aws:ssm:us-east-1:123456789012:parameter/a/b"
+
+
+def test_what_is_there_is_not_overwritten_unasked(ssm):
+    put(ssm, "/a")
+
+    assert refusal(ssm.put_parameter, Name="/a", Value="y", Type="String") == "ParameterAlreadyExists"
+
+
+def test_what_is_not_there_is_neither_got_nor_deleted(ssm):
+    assert refusal(ssm.get_parameter, Name="/a") == "ParameterNotFound"
+    assert refusal(ssm.delete_parameter, Name="/a") == "ParameterNotFound"
+    put(ssm, "/a")
+    ssm.delete_parameter(Name="/a")
+    assert refusal(ssm.get_parameter, Name="/a") == "ParameterNotFound"
+
+
+def test_several_are_got_at_once_and_the_unknown_named(ssm):
+    put(ssm, "/a")
+    put(ssm, "/b")
+
+    told = ssm.get_parameters(Names=["/b", "/nowhere", "/a"])
+
+    assert {each["Name"] for each in told["Parameters"]} == {"/a", "/b"}
+    assert told["InvalidParameters"] == ["/nowhere"]
+
+
+def test_more_than_ten_are_not_got_at_once(ssm):
+    assert refusal(ssm.get_parameters, Names=[f"/{n}" for n in range(11)]) == "ValidationException"
+
+
+def test_a_path_tells_what_is_right_below_it_or_everything(ssm):
+    for name in ("/a/1", "/a/2", "/a/deep/3", "/ab", "/a"):
+        put(ssm, name)
+
+    def below(**asked):
+        return [each["Name"] for each in ssm.get_parameters_by_path(Path="/a", **asked)["Parameters"]]
+
+    assert below() == ["/a/1", "/a/2"]
+    assert below(Recursive=True) == ["/a/1", "/a/2", "/a/deep/3"]
+    assert ssm.get_parameters_by_path(Path="/nowhere")["Parameters"] == []
+
+
+def test_a_path_is_told_ten_at_a_time(ssm):
+    names = [f"/a/{n:02d}" for n in range(23)]
+    for name in names:
+        put(ssm, name)
+
+    pages = list(ssm.get_paginator("get_parameters_by_path").paginate(Path="/a"))
+
+    assert [len(page["Parameters"]) for page in pages] == [10, 10, 3]
+    assert [each["Name"] for page in pages for each in page["Parameters"]] == names
+
+
+@pytest.mark.parametrize(
+    ("size", "tier", "becomes"),
+    [
+        (4096, "Standard", "Standard"),
+        (4096, "Intelligent-Tiering", "Standard"),
+        (4097, "Intelligent-Tiering", "Advanced"),
+        (8192, "Advanced", "Advanced"),
+        (4097, "Standard", None),
+        (8193, "Advanced", None),
+        (8193, "Intelligent-Tiering", None),
+    ],
+)
+def test_the_tier_follows_the_size(ssm, size, tier, becomes):
+    if becomes is None:
+        asked = {"Name": "/a", "Value": "x" * size, "Type": "String", "Tier": tier}
+        assert refusal(ssm.put_parameter, **asked) == "ValidationException"
+    else:
+        assert put(ssm, "/a", "x" * size, Tier=tier)["Tier"] == becomes
+
+
+def test_what_was_advanced_stays_so(ssm):
+    put(ssm, "/a", "x" * 5000, Tier="Intelligent-Tiering")
+
+    assert put(ssm, "/a", "x", Tier="Intelligent-Tiering", Overwrite=True)["Tier"] == "Advanced"
+
+
+@pytest.mark.parametrize("name", ["/aws/a", "ssm", "a/b", "/a b", "/ä"])
+def test_names_have_a_form(ssm, name):
+    assert refusal(ssm.put_parameter, Name=name, Value="x", Type="String") == "ValidationException"
+
+
+def test_paths_are_fifteen_levels_deep_at_most(ssm):
+    put(ssm, "/a" * 15)
+
+    refused = refusal(ssm.put_parameter, Name="/a" * 16, Value="x", Type="String")
+    assert refused == "HierarchyLevelLimitExceededException"
+
+
+def test_references_to_others_are_refused(ssm):
+    asked = {"Name": "/a", "Value": "{{ssm:other}}", "Type": "String"}
+    assert refusal(ssm.put_parameter, **asked) == "ValidationException"
+
+
+def test_what_the_lab_does_not_know_is_refused(ssm):
+    asked = {"Name": "/a", "Value": "x", "Type": "String", "AllowedPattern": ".*"}
+    assert refusal(ssm.put_parameter, **asked) == "ValidationException"
+    assert refusal(ssm.describe_parameters) == "UnknownOperationException"
+
+
+def test_regions_have_parameters_of_their_own(lab, ssm):
+    put(ssm, "/a")
+
+    assert set(lab.parameters.held("us-east-1")) == {"/a"}
+    assert lab.parameters.held("eu-west-1") == {}
+
+
+def test_trouble_strikes_here_as_anywhere(lab, ssm):
+    lab.faults.add(Fault(action="PutParameter", code="AccessDeniedException", times=1))
+
+    assert refusal(ssm.put_parameter, Name="/a", Value="x", Type="String") == "AccessDeniedException"
+    assert put(ssm, "/a")["Version"] == 1
+    assert lab.faults.calls()["PutParameter"] == 2
+
+
+def test_a_table_of_the_lab_is_asked_over_http_and_the_others_are_motos(lab):
+    lab.tables["ledger"] = DynamoDb(table="ledger")
+    client = lab.client("dynamodb")
+    ledger = DynamoLedger(client, "ledger")
+
+    ledger.bind("here")
+
+    assert ledger.states() == {}
+    assert lab.tables["ledger"].items
+    assert refusal(client.get_item, TableName="orders", Key={"id": {"S": "1"}}) == "ResourceNotFoundException"
+
+
+def test_an_answer_of_a_table_can_be_lost_on_the_way(lab):
+    table = lab.tables["ledger"] = DynamoDb(table="ledger")
+    table.faults.append(TableFault("PutItem", is_lost=True, times=9))
+    client = lab.client("dynamodb")
+
+    item = {"pk": {"S": "a"}, "sk": {"S": "b"}}
+    assert refusal(client.put_item, TableName="ledger", Item=item) == "InternalServerError"
+    assert table.items["a"]["b"] == item

@@ -1,0 +1,109 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from burstwatch.core.stall import MOST_TASKS, Stall, StallError
+
+NOW_S = 1_795_176_000
+DETAIL = {
+    "schema": "burstwatch.probe/v1",
+    "instance_id": "i-0123456789abcdef0",
+    "volume_id": "vol-0123456789abcdef0",
+    "verdict": "critical",
+    "cause": "exhausted",
+    "total_s": 8.25,
+    "started_at": "2026-11-20T12:00:00Z",
+    "top": [{"comm": "systemd-udevd", "wchan": "blk_mq_get_tag", "count": 3}],
+}
+
+
+def a_stall(**changes):
+    return Stall.from_detail(DETAIL | changes, now_s=NOW_S)
+
+
+def test_a_report_is_read_and_comes_back_from_the_ledger():
+    stall = a_stall()
+    assert (stall.volume_id, stall.total_s, stall.started_at_s) == ("vol-0123456789abcdef0", 8.25, NOW_S)
+    assert Stall.from_document(stall.to_document()) == stall
+
+
+def test_a_report_is_told_with_its_age_and_the_tasks_that_are_stuck():
+    said = a_stall().sentences(NOW_S + 125)
+    assert said == [
+        "Its host i-0123456789abcdef0 reported 2 min ago: a synchronous write took 8.2 s (critical:"
+        " exhausted).",
+        "Stuck in state D there: 3 systemd-udevd in blk_mq_get_tag.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("schema", "burstwatch.probe/v2"),
+        ("instance_id", "i-0123456789abcdef0; rm"),
+        ("instance_id", None),
+        ("volume_id", "vol-123"),
+        ("volume_id", ["vol-0123456789abcdef0"]),
+        ("verdict", ""),
+        ("cause", 7),
+        ("total_s", -1),
+        ("total_s", float("nan")),
+        ("total_s", True),
+        ("total_s", "8"),
+        ("started_at", "yesterday"),
+        ("started_at", "2026-11-20T12:00:00"),
+        ("started_at", "2026-11-20T12:06:00Z"),
+        ("started_at", "2025-11-20T12:00:00Z"),
+        ("top", "systemd-udevd"),
+    ],
+)
+def test_a_report_that_is_not_one_is_refused_by_the_name_of_what_is_wrong(key, value):
+    with pytest.raises(StallError, match=f"^{key} is "):
+        a_stall(**{key: value})
+
+
+def test_every_fault_of_a_report_is_named_at_once():
+    with pytest.raises(StallError) as caught:
+        Stall.from_detail({}, now_s=NOW_S)
+    assert str(caught.value).count(" is None, not ") == len(DETAIL) - 1
+
+
+def test_what_a_host_writes_is_cut_short_and_made_inert():
+    stall = a_stall(
+        cause="\x1b[31m<!channel>" + "x" * 4000,
+        top=[{"comm": "a\nb", "wchan": "\u202eevil", "count": 1}] * 50,
+    )
+    assert len(stall.cause) == 40
+    assert "\x1b" not in stall.cause
+    assert len(stall.top) == MOST_TASKS
+    assert (stall.top[0].comm, stall.top[0].wchan) == ("a b", "?evil")
+
+
+def test_a_task_that_is_none_hides_no_other():
+    good = {"comm": "etcd", "wchan": "", "count": 2}
+    assert [task.comm for task in a_stall(top=[None, {"comm": 1}, {**good, "count": -1}, good]).top] == [
+        "etcd"
+    ]
+
+
+def test_a_host_whose_clock_is_a_little_ahead_reports_of_now():
+    assert a_stall(started_at="2026-11-20T12:04:59Z").started_at_s == NOW_S
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(list(DETAIL)),
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+            max_leaves=8,
+        ),
+    )
+)
+def test_whatever_a_host_sends_is_a_report_or_a_named_fault(changes):
+    try:
+        stall = Stall.from_detail(DETAIL | changes, now_s=NOW_S)
+    except StallError:
+        return
+    assert Stall.from_document(stall.to_document()) == stall
+    assert all(sentence.isprintable() for sentence in stall.sentences(NOW_S))
