@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+LOCAL_AWS := $(VENV)/local-aws
+CDK    := $(VENV)/.cdk-installed
 
-.PHONY: setup demo test format lint types imports unit lock bench clean
+.PHONY: setup demo test format lint types imports unit synth layer lock bench clean
 .DEFAULT_GOAL := test
 
-setup: $(VENV)/.installed
+setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
 
 $(VENV)/.installed: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -16,8 +18,24 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# the local AWS pins another botocore than ours, so it lives apart
+$(LOCAL_AWS)/.installed: lab/local-aws.txt | $(VENV)/.installed
+	$(BIN)/python -m venv $(LOCAL_AWS)
+	$(LOCAL_AWS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r lab/local-aws.txt
+	@touch $@
+
+# the CDK's command; its node comes with .venv
+$(CDK): infra/cli/package-lock.json | $(VENV)/.installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --no-audit --no-fund --prefix infra/cli
+	ln -sf $(CURDIR)/infra/cli/node_modules/.bin/cdk $(BIN)/cdk
+	@touch $@
+
+# what the functions import, for their platform; stamped with what it was made of, so this costs nothing twice
+layer: $(VENV)/.installed
+	@$(BIN)/python -m infra.dependencies
+
 demo: setup
-	$(BIN)/burstlab demo
+	$(BIN)/burstlab demo --deployed
 
 test: lint types imports unit
 
@@ -40,10 +58,15 @@ unit: setup
 
 bench: setup
 	$(BIN)/python lab/bench/cost.py
+	$(BIN)/python lab/bench/bill.py
 	$(BIN)/python lab/bench/look.py 100 1000 10000
 	$(BIN)/python lab/bench/act.py 1000:50 10000:500
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/ledger.py
+
+# the templates of the default stage, checked by cdk-nag; `make synth STAGE=stage.yaml` for another
+synth: setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" cdk synth --quiet --output build/cdk.out $(if $(STAGE),-c stage=$(STAGE))
 
 lock:
 	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \
@@ -52,6 +75,8 @@ lock:
 	  --no-emit-index-url -c requirements.txt infra/layer.in -o infra/layer.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url lab/local-aws.in -o lab/local-aws.txt
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --silent --package-lock-only --omit-lockfile-registry-resolved \
+	  --no-audit --no-fund --prefix infra/cli
 
 clean:
-	rm -rf $(VENV) demo build .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) demo build cdk.out infra/cli/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

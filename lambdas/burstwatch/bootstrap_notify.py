@@ -1,5 +1,6 @@
 """What the notify function stands on: beside ``bootstrap`` the only place that builds clients."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -36,7 +37,9 @@ class NotifyShell:
     time_left_s: Callable[[], float]
 
 
-def build_tellers(settings: NotifySettings, session: Session) -> tuple[list[Teller], SentMarks]:
+def build_tellers(
+    settings: NotifySettings, session: Session, *, sleep: Callable[[float], None] = time.sleep
+) -> tuple[list[Teller], SentMarks]:
     """The ways to people that the settings name, and what remembers what they took."""
     calls = CallCounter()
     table = build_client(session, "dynamodb", calls, config=_QUICK)
@@ -46,9 +49,9 @@ def build_tellers(settings: NotifySettings, session: Session) -> tuple[list[Tell
         tellers.append(ChatChannel(sns, settings.chat_topic_arn))
     if settings.slack_secret:
         secrets = build_client(session, "secretsmanager", calls, config=_QUICK)
-        turns = SharedTurns(table, settings.table, SlackTeller.name)
+        turns = SharedTurns(table, settings.table, SlackTeller.name, sleep=sleep)
         secret = WebhookSecret(secrets, settings.slack_secret)
-        tellers.append(SlackTeller(secret, lambda address: Webhook(address, turns=turns)))
+        tellers.append(SlackTeller(secret, lambda address: Webhook(address, turns=turns, sleep=sleep)))
     return tellers, SentMarks(table, settings.table)
 
 

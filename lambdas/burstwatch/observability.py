@@ -26,6 +26,9 @@ TRACE_DISABLED: Final = "POWERTOOLS_TRACE_DISABLED"
 _TASK_ROOT: Final = "LAMBDA_TASK_ROOT"
 _TRACE: Final = "_X_AMZN_TRACE_ID"
 
+_CALLER: Final = 3
+"""How far up the stack a line comes from: Powertools and we are in between."""
+
 _WEBHOOK: Final = re.compile(r"/(services|workflows|triggers)/[^\s\"'\\]+")
 """The part of a webhook's address that is its secret."""
 
@@ -109,17 +112,17 @@ class Instruments:
             self.metrics.flush_metrics()
 
     def info(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
-        self.logger.info(message, extra=_named(fields))
+        self.logger.info(message, extra=_named(fields), stacklevel=_CALLER)
 
     def warn(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
-        self.logger.warning(message, extra=_named(fields))
+        self.logger.warning(message, extra=_named(fields), stacklevel=_CALLER)
 
     def error(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
-        self.logger.error(message, extra=_named(fields))
+        self.logger.error(message, extra=_named(fields), stacklevel=_CALLER)
 
     def bug(self, message: str, error: Exception, fields: Mapping[Field, Any] | None = None) -> None:
         """A mistake of ours, with its traceback."""
-        self.logger.error(message, extra=_named(fields), exc_info=error)
+        self.logger.error(message, extra=_named(fields), exc_info=error, stacklevel=_CALLER)
 
 
 def make_logger(environ: Mapping[str, str], *, stream: IO[str] | None = None) -> Logger:

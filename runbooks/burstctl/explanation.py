@@ -102,10 +102,8 @@ def _others(state: VolumeState | None) -> list[str]:
     """Whether somebody else changed what we flipped, and nobody has released it since."""
     if state is None or state.contested_at_s is None:
         return []
-    return [
-        f"somebody else changed it after our flip, seen {format_instant(state.contested_at_s)};"
-        f" it is left to people until: burstctl release {state.volume_id}"
-    ]
+    seen, release = format_instant(state.contested_at_s), f"burstctl release {state.volume_id}"
+    return [f"somebody else changed it after our flip, seen {seen}; it is left to people until: {release}"]
 
 
 def to_document(told: Explanation) -> dict[str, Any]:

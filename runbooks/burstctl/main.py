@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "watch": _Entry(
         "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.commands.watch"
     ),
+    "advise": _Entry("what each volume should be for good, and its price", "burstctl.commands.advise"),
     "flip": _Entry("move volumes off burst credits: plan, ask, modify", "burstctl.commands.flip"),
     "flip-back": _Entry("return flipped volumes to what they were", "burstctl.commands.flip"),
     "history": _Entry("the story of a volume: what, who, why, what it cost", "burstctl.commands.history"),

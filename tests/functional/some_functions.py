@@ -1,11 +1,12 @@
-"""The deployed functions, invoked as Lambda invokes them: the lab is their AWS, topics and queues are moto's."""
+"""The deployed functions, invoked as Lambda does: the lab is their AWS, topics and queues are moto's."""
 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
+from io import StringIO
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from burstlab.clock import LabClock
 from burstlab.endpoint import Endpoint
 from burstlab.fleet import LabFleet, LabSettings
 from burstwatch.core.ledger import EntryKind
+from burstwatch.core.words import format_instant
 from burstwatch.function_settings import FunctionSettings
 from burstwatch.handlers import flip, settle, watch
 from burstwatch.handlers.footing import Footing
@@ -79,14 +81,13 @@ class Functions:
 
     lab: Endpoint
     monkeypatch: Any
-    capsys: Any
     name: str = "burstwatch"
     clock: str = "wall"
     flips: bool = True
     policy: str = PLAIN
     last: Said | None = None
-    tried: int = 0
     _warm: dict[str, Any] = field(default_factory=dict)
+    _out: StringIO = field(default_factory=StringIO)
 
     def __post_init__(self) -> None:
         number = next(_NUMBERS)
@@ -124,7 +125,8 @@ class Functions:
 
     def invoke(self, verb: str, event: Any) -> Said:
         """Invoke a function; what it wrote is kept in ``last`` also where it fails."""
-        self.capsys.readouterr()
+        self._out.seek(0)
+        self._out.truncate()
         result: Any = None
         with self.monkeypatch.context() as here:
             for name, value in (self.lab.environment | self.environment(verb)).items():
@@ -133,12 +135,14 @@ class Functions:
                 here.delenv("BURSTWATCH_FLIP_QUEUE_URL", raising=False)
             module = MODULES[verb]
             here.setattr(module, "time", SimpleNamespace(time=self.lab.clock.now_s))
-            handler, stand = self._started(verb)
+            with redirect_stdout(self._out):
+                handler, stand = self._started(verb)
             here.setattr(module, "stand", stand)
             try:
-                result = handler(event, a_context(verb, self.service))
+                with redirect_stdout(self._out):
+                    result = handler(event, a_context(verb, self.service))
             finally:
-                self.last = _read(result, self.capsys.readouterr().out)
+                self.last = _read(result, self._out.getvalue())
         return self.last
 
     def end(self) -> None:
@@ -180,6 +184,13 @@ class Functions:
         ).get("Messages", [])
         return [a_record(message) for message in found]
 
+    def asked(self) -> list[dict[str, str]]:
+        """What would be handed to flip, which is never to see it."""
+        records = self.requests()
+        for record in records:
+            self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=record["receiptHandle"])
+        return [record["attributes"] | {"body": record["body"]} for record in records]
+
     def flip(self, records: list[dict[str, Any]] | None = None) -> Said:
         """Invoke flip with a batch; those that did not fail leave the queue, the others are seen again."""
         records = self.requests() if records is None else records
@@ -195,6 +206,11 @@ class Functions:
                 else:
                     self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=handle)
         return said
+
+    def carry_out(self) -> Said | None:
+        """Flip what was asked for, if anything was."""
+        records = self.requests()
+        return self.flip(records) if records else None
 
     # ---- people
 
@@ -229,22 +245,21 @@ class Functions:
 
 
 @contextmanager
-def some_functions(monkeypatch: Any, capsys: Any, *, settings: Any = None, **given: Any) -> Iterator[Functions]:
+def some_functions(monkeypatch: Any, *, lab: Any = None, **given: Any) -> Iterator[Functions]:
     """A stack that is deployed at 18:00, in a lab whose time stands still until it is told to go on."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "BURSTWATCH_", "POWERTOOLS_", "LAMBDA_", "_X_AMZN")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr("botocore.session.create_loader", lambda _path: _LOADER)
-    fleet = LabFleet(LabClock.by_hand(START), LabSettings(lag_s=60, **(settings or {})))
-    with Endpoint(fleet) as lab:
-        yield Functions(lab=lab, monkeypatch=monkeypatch, capsys=capsys, **given)
+    fleet = LabFleet(LabClock.by_hand(START), LabSettings(lag_s=60, **(lab or {})))
+    with Endpoint(fleet) as endpoint:
+        yield Functions(lab=endpoint, monkeypatch=monkeypatch, **given)
 
 
 def in_lab_time(footing: Footing, now_s: Any) -> None:
     """Let what is read now and then grow old with the lab's time."""
-    footing.clock = now_s
-    footing.policies._clock = now_s
+    footing.clock = footing.policies._clock = now_s
 
 
 def a_context(verb: str, service: str) -> SimpleNamespace:
@@ -291,8 +306,6 @@ def failures(said: Said) -> set[str]:
 
 
 def instant(at_s: float) -> str:
-    from burstwatch.core.words import format_instant
-
     return format_instant(at_s)
 
 

@@ -1,9 +1,9 @@
 import json
 from datetime import UTC, datetime
 
-import botocore.session
 import pytest
 from botocore.exceptions import ClientError
+from mocked_aws import client_of
 from moto import mock_aws
 
 from burstwatch.adapters.deployments import Deployment, DeploymentError, find_deployments, standing_of
@@ -127,9 +127,7 @@ def test_a_denied_listing_names_the_permission():
 
 @mock_aws
 def test_a_dozen_deployments_are_found_as_aws_lists_them():
-    client = botocore.session.Session().create_client(
-        "ssm", region_name="us-east-1", aws_access_key_id="AKIA", aws_secret_access_key="secret"
-    )
+    client = client_of("ssm")
     for number in range(12):
         document = json.dumps(DOCUMENT | {"name": f"stack-{number}"})
         client.put_parameter(Name=f"/burstwatch/deployments/stack-{number}", Value=document, Type="String")

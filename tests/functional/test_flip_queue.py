@@ -1,12 +1,11 @@
 import json
 from contextlib import contextmanager, suppress
 
-import botocore.session
 import pytest
-from botocore.config import Config
 from botocore.exceptions import EndpointConnectionError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mocked_aws import client_of
 from moto import mock_aws
 
 from burstwatch.adapters.flip_queue import FlipQueue, FlipRequest, PoisonError
@@ -203,9 +202,7 @@ def test_a_repeated_tick_adds_nothing_and_an_outcome_changes_everything():
 @contextmanager
 def a_fifo_queue():
     with mock_aws():
-        client = botocore.session.Session().create_client(
-            "sqs", region_name="us-east-1", aws_access_key_id="AKIA", aws_secret_access_key="secret"
-        )
+        client = client_of("sqs")
         attributes = {"FifoQueue": "true"}
         url = client.create_queue(QueueName="flips.fifo", Attributes=attributes)["QueueUrl"]
         yield client, url
@@ -326,9 +323,5 @@ def test_a_request_too_long_for_a_message_is_told_and_the_others_go():
 
 def test_a_queue_that_is_not_there_is_told():
     with mock_aws():
-        client = botocore.session.Session().create_client(
-            "sqs", region_name="us-east-1", aws_access_key_id="A", aws_secret_access_key="s",
-            config=Config(retries={"total_max_attempts": 1}),
-        )  # fmt: skip
-        sending = FlipQueue(client, URL).send([a_request(1)])
+        sending = FlipQueue(client_of("sqs"), URL).send([a_request(1)])
     assert "sqs:SendMessage failed" in sending.failed[volume(1)]

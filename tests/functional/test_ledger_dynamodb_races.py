@@ -223,6 +223,14 @@ def test_holds_that_are_placed_and_lifted_at_once_are_each_told(home, ledger):
     assert Counter(kinds(ledger)) == {EntryKind.HELD: 6, EntryKind.RELEASED: len(lifted)}
 
 
+def test_what_is_told_within_one_second_takes_one_transaction_each(home, ledger):
+    """Else those who tell something at once stand in each other's way the longer the more they are."""
+    for number in range(6):
+        ledger.place_hold(replace(HOLD, by=f"{number}"))
+    assert home.table.calls["TransactWriteItems"] == 6
+    assert [entry.body["by"] for entry in ledger.entries(A)] == [f"{number}" for number in range(6)]
+
+
 def before_it_writes(ledger, monkeypatch, happens):
     """This happens once, when the ledger has read and not yet written."""
     write = ledger._table.write_now

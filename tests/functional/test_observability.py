@@ -68,6 +68,7 @@ def test_a_line_is_json_with_the_fields_that_have_a_value(say, log, environ):
     assert line["service"] == environ["POWERTOOLS_SERVICE_NAME"]
     assert line["timestamp"].endswith(("Z", "+00:00"))
     assert "error_code" not in line
+    assert line["location"].startswith("test_a_line_is_json")
 
 
 def test_no_field_takes_the_place_of_one_of_powertools_own(say, log):

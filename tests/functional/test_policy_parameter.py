@@ -1,10 +1,10 @@
 from datetime import UTC, datetime
 from hashlib import sha256
 
-import botocore.session
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError
 from fake_slack import FakeTime
+from mocked_aws import client_of
 from moto import mock_aws
 
 from burstlab.dynamodb import DynamoDb, Fault
@@ -311,8 +311,7 @@ def test_a_policy_that_stays_away_is_told_once_a_day(function):
 
 @mock_aws
 def test_it_reads_what_parameter_store_holds():
-    keys = {"aws_access_key_id": "AKIA", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
-    ssm = botocore.session.Session().create_client("ssm", **keys)
+    ssm = client_of("ssm")
     ssm.put_parameter(Name=NAME, Value=policy(61), Type="String")
 
     class Memory(dict):

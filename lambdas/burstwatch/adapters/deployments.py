@@ -65,6 +65,14 @@ class Registered:
     since_s: float
     text: str
 
+    @property
+    def may_flip(self) -> bool:
+        """Whether it has what it takes to flip, for all that can be told."""
+        try:
+            return self.read().flips
+        except DeploymentError:
+            return True
+
     def read(self) -> Deployment:
         """What the deployment says of itself.
 
@@ -111,12 +119,13 @@ def _registered(parameter: dict[str, Any]) -> Registered:
 def standing_of(name: str, found: Sequence[Registered]) -> Standing:
     """Whether this deployment may flip: of several only the first, by when they came and then by name.
 
-    One that cannot be read counts too: a later version may have written it. Where none is registered, not
-    even this one, there is nobody to give way to.
+    One that was deployed without flips stands in nobody's way. One that cannot be read does: a later version
+    may have written it. Where none is registered, not even this one, there is nobody to give way to.
     """
-    if not found or found[0].name == name:
+    flipping = [one for one in found if one.name == name or one.may_flip]
+    if not flipping or flipping[0].name == name:
         return Standing(may_flip=True)
-    first = found[0]
+    first = flipping[0]
     is_known = any(one.name == name for one in found)
     return Standing(
         may_flip=False,

@@ -366,18 +366,14 @@ class DynamoLedger:
     def _tell(
         self, subject: str, kind: EntryKind, at_s: int, body: Mapping[str, Any], action: Action
     ) -> bool:
-        """Do this with an entry that belongs to no revision; those of one second are numbered.
+        """Do this with an entry that belongs to no revision; each of one second has a name of its own.
 
         Returns:
             Whether it is done: not where the condition of the action does not hold.
         """
         entry = LedgerEntry(volume_id=subject, revision=at_s, kind=kind, at_s=at_s, body=body)
-        for number in count():
-            told = put(entry_item(entry, about=str(number), told_ns=time.time_ns()), ABSENT)
-            failed = self._table.write([action, told])
-            if not failed or 0 in failed:
-                break
-        return not failed
+        told = put(entry_item(entry, about=self._name_write(), told_ns=time.time_ns()), ABSENT)
+        return not self._table.write([action, told])
 
 
 @dataclass(slots=True)

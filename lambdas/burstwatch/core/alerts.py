@@ -337,7 +337,8 @@ def title(alert: Alert) -> str:
     if alert.kind is AlertKind.DIGEST:
         return _digest_title(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
-        return f"{alert.level}: policy rejected; the last good one stays in force"
+        said = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
+        return f"{alert.level}: {said}"
     known = (alert.volume["name"], alert.volume_id, alert.volume["instance_id"])
     shown, *others = list(filter(None, known)) or [""]
     ids = f" ({', '.join(others)})" if others else ""

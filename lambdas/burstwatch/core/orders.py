@@ -73,7 +73,7 @@ class Order:
     return_after_s: int | None = None
     overridden: frozenset[Guard] = frozenset()
     why: str | None = None
-    urgency: tuple[float, ...] = (inf,)
+    urgency: tuple[float | str, ...] = (inf,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

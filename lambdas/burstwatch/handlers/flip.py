@@ -1,11 +1,12 @@
 """The function behind the queue: one volume at a time is read again, and flipped if no guard refuses."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response
 
-from burstwatch.adapters.delivery import deliver
 from burstwatch.adapters.flip_queue import FlipRequest, PoisonError
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.outcome import Done, Outcome
@@ -13,6 +14,7 @@ from burstwatch.core.words import format_duration
 from burstwatch.flip import carry_out
 from burstwatch.function_settings import FunctionClock
 from burstwatch.handlers.footing import Footing, account_of, stand
+from burstwatch.handlers.telling import deliver_waiting
 from burstwatch.observability import Field, Instruments, Metric, instrumented
 
 _METRICS = {
@@ -33,11 +35,26 @@ def handler(event: Any, context: Any, say: Instruments) -> Any:
     footing = stand(account_of(context))
 
     def carry(record: Any) -> None:
-        run(record.body, footing, say, wall_s=time.time())
+        with _loudly(say, record.attributes.message_group_id):
+            run(record.body, footing, say, wall_s=time.time())
 
     processor = SqsFifoPartialProcessor(skip_group_on_error=True)
     processor.raise_on_entire_batch_failure = False
     return process_partial_response(event=event, record_handler=carry, processor=processor, context=context)
+
+
+@contextmanager
+def _loudly(say: Instruments, volume_id: str | None) -> Iterator[None]:
+    """Say why a request comes again: whoever called us only hears that it does."""
+    try:
+        yield
+    except BurstwatchError as error:
+        say.error(f"not done, and comes again: {error}", {Field.VOLUME_ID: volume_id})
+        raise
+    except Exception as error:
+        say.bug("not done, by a mistake of burstwatch's", error, {Field.VOLUME_ID: volume_id})
+        say.measure(Metric.FLIPS_FAILED, 1)
+        raise
 
 
 def run(body: str, footing: Footing, say: Instruments, *, wall_s: float) -> Outcome | None:
@@ -49,9 +66,8 @@ def run(body: str, footing: Footing, say: Instruments, *, wall_s: float) -> Outc
     """
     try:
         request = FlipRequest.from_body(body)
-    except PoisonError as error:
+    except PoisonError:
         say.measure(Metric.FLIPS_FAILED, 1)
-        say.error(f"a message that is no flip request: {error}")
         raise
     order = request.order
     told = {Field.VOLUME_ID: order.volume_id, Field.DECISION: str(order.direction)}
@@ -67,28 +83,14 @@ def run(body: str, footing: Footing, say: Instruments, *, wall_s: float) -> Outc
     shell.calls.reset()
     gathering = shell.gathering(now_s)
     outcome = carry_out(shell, [order], gathering)[order.volume_id]
-    _deliver(shell, now_s, say)
+    deliver_waiting(shell, now_s, say)
     if (metric := _METRICS.get(outcome.done)) is not None:
         say.measure(metric, 1)
     code = outcome.error_code or (str(outcome.refusal.guard) if outcome.refusal else None)
     result = {Field.ACTION_TAKEN: str(outcome.done), Field.ERROR_CODE: code}
+    for failure in gathering.failures:
+        say.warn(failure, told)
     say.info(outcome.because or str(outcome.done), told | result)
     if outcome.error_code == "unread":
         raise UnreadError(f"{order.volume_id}: {'; '.join(gathering.failures) or outcome.because}")
     return outcome
-
-
-def _deliver(shell: Any, now_s: float, say: Instruments) -> None:
-    """What the ledger has for people goes out now; what does not, goes with the next tick."""
-    delivery = deliver(
-        shell.ledger,
-        shell.channels,
-        digest_above=shell.policy.alerts.digest_above,
-        place=shell.place,
-        runbooks_url=shell.policy.alerts.runbooks_url,
-        now_s=now_s,
-    )
-    say.measure(Metric.ALERTS_SENT, delivery.sent)
-    say.measure(Metric.ALERTS_NOT_DELIVERED, delivery.failed)
-    for error in delivery.errors:
-        say.warn(error)

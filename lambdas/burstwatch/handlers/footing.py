@@ -22,6 +22,7 @@ from burstwatch.bootstrap import (
     build_parameters_client,
     build_shell,
     open_session,
+    origin_of,
 )
 from burstwatch.core.policy import Policy
 from burstwatch.function_settings import FunctionSettings
@@ -51,10 +52,15 @@ class Footing:
 
     @classmethod
     def build(cls, settings: FunctionSettings, account: str) -> Self:
-        """Clients for everything that the settings name; none of them calls anybody yet."""
+        """Clients for everything that the settings name.
+
+        Raises:
+            LedgerError: the ledger is that of another account or region, or cannot be used.
+        """
         session = open_session(None, settings.region)
         ledger_client = _client(session, "dynamodb")
         ledger = DynamoLedger(ledger_client, settings.table, workers=WORKERS)
+        ledger.bind(origin_of(account, settings.region))
         base = build_shell(session, policy=Policy(), ledger=ledger, account=account)
         topic = SnsChannel(build_client(session, "sns", base.calls), settings.topic_arn)
         parameters = build_parameters_client(session, base.calls)

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from burstwatch.core.stall import Stall, StallError
-from burstwatch.core.words import printable
+from burstwatch.core.stall import FRESH_S, Stall, StallError
+from burstwatch.core.words import format_duration, printable
 from burstwatch.handlers.footing import Footing, account_of, stand
 from burstwatch.handlers.telling import tell
 from burstwatch.handlers.timing import EventError, Timing
@@ -37,12 +37,13 @@ def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dic
     if not isinstance(event, Mapping):
         raise EventError("the event is no object")
     kind = (event.get("source"), event.get("detail-type"))
-    if kind not in {(PROBE_SOURCE, _STALL), (EBS_SOURCE, _EBS)}:
+    is_of_probe = event.get("source") == PROBE_SOURCE
+    if not is_of_probe and kind != (EBS_SOURCE, _EBS):
         raise EventError(f"no event of EBS, and none of ddprobe: {printable(repr(kind), _LONGEST_SHOWN)}")
     timing = Timing.of(event, footing.settings.clock, wall_s)
     shell = footing.asking(timing.now_s, say)
-    if kind == (PROBE_SOURCE, _STALL):
-        return _hear(event.get("detail"), shell, say, timing)
+    if is_of_probe:
+        return _hear(event, shell, say, timing)
     volume_ids = _volumes_of(event.get("resources"))
     detail = event.get("detail")
     said = detail.get("event") if isinstance(detail, Mapping) else None
@@ -50,10 +51,10 @@ def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dic
     return tell(look_at(shell, frozenset(volume_ids), now_s=timing.now_s), say)
 
 
-def _hear(detail: Any, shell: Shell, say: Instruments, timing: Timing) -> dict[str, Any]:
-    """A host's report; one that cannot be used is dropped and counted."""
+def _hear(event: Mapping[str, Any], shell: Shell, say: Instruments, timing: Timing) -> dict[str, Any]:
+    """A host's report; one that cannot be used is dropped and counted, as any host may send anything."""
     try:
-        stall = Stall.from_detail(detail if isinstance(detail, Mapping) else {}, now_s=timing.now_s)
+        stall = _stall_of(event, timing.now_s)
     except StallError as error:
         say.measure(Metric.PROBE_EVENTS_DROPPED, 1)
         say.warn(f"a report of a host that cannot be used: {error}")
@@ -63,6 +64,23 @@ def _hear(detail: Any, shell: Shell, say: Instruments, timing: Timing) -> dict[s
     for why in heard.refused:
         say.warn(f"a report of a host that is not believed: {why}")
     return tell(heard.report, say)
+
+
+def _stall_of(event: Mapping[str, Any], now_s: float) -> Stall:
+    """What the host reports.
+
+    Raises:
+        StallError: it is no report, or one that says nothing about now.
+    """
+    if (said := event.get("detail-type")) != _STALL:
+        raise StallError(f"detail-type is {printable(repr(said), _LONGEST_SHOWN)}, not {_STALL!r}")
+    detail = event.get("detail")
+    stall = Stall.from_detail(detail if isinstance(detail, Mapping) else {}, now_s=now_s)
+    since_s = now_s - (stall.started_at_s + stall.total_s)
+    if since_s >= FRESH_S:
+        age, most = format_duration(since_s), format_duration(FRESH_S)
+        raise StallError(f"{stall.volume_id} stood still {age} ago; after {most} that says nothing any more")
+    return stall
 
 
 def _volumes_of(resources: Any) -> Sequence[str]:

@@ -1,14 +1,17 @@
 """What a pass tells of itself: a line for each volume that something is to be said about, and the metrics."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
+from burstwatch.adapters.delivery import deliver
 from burstwatch.core.decide import Action, Decision
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.levels import Level
 from burstwatch.core.outcome import Done
 from burstwatch.core.report import Report, sort_by_urgency
 from burstwatch.observability import Field, Instruments, Metric
+from burstwatch.shell import Shell
 
 _OF_LEVEL: Final = {
     Level.OK: Metric.VOLUMES_OK,
@@ -41,6 +44,9 @@ def tell(report: Report, say: Instruments) -> dict[str, Any]:
             _tell_volume(decision, report, say)
     for failure in report.failures:
         say.warn(failure)
+    unread = Counter(decision.assessment.unknown_because for decision in report.unread)
+    for because, count in unread.items():
+        say.warn(f"{count} volume{'s' if count > 1 else ''} could not be read: {because}")
     _measure(report, say)
     if report.bugs:
         raise PassError("; ".join(report.bugs))
@@ -81,15 +87,17 @@ def _measure(report: Report, say: Instruments) -> None:
         say.measure(Metric.VOLUMES_FLIPPED, fleet.flipped)
         say.measure(Metric.LOWEST_BURST_BALANCE, fleet.lowest_balance_pct)
         for level, metric in _OF_LEVEL.items():
-            say.measure(metric, fleet.by_level[level])
+            is_known = level is not Level.OK or fleet.watched is not None
+            say.measure(metric, fleet.by_level[level] if is_known else None)
     say.measure(Metric.VOLUMES_UNREAD, len(report.unread))
     say.measure(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
     say.measure(Metric.SOONEST_TIME_TO_EMPTY, _soonest_s(report.decisions))
-    say.measure(Metric.ALERTS_SENT, report.sent)
-    say.measure(Metric.ALERTS_NOT_DELIVERED, report.undelivered)
-    for done, metric in _OF_OUTCOME.items():
-        say.measure(metric, report.count(done))
-    say.measure(Metric.FLIPS_STUCK, _stuck(report.decisions))
+    counts = {metric: report.count(done) for done, metric in _OF_OUTCOME.items()}
+    counts[Metric.ALERTS_SENT] = report.sent
+    counts[Metric.ALERTS_NOT_DELIVERED] = report.undelivered
+    counts[Metric.FLIPS_STUCK] = _stuck(report.decisions)
+    for metric, count in counts.items():
+        say.measure(metric, count or None)  # CloudWatch bills a metric for the hours it is told in
 
 
 def _soonest_s(decisions: Iterable[Decision]) -> float | None:
@@ -100,3 +108,19 @@ def _soonest_s(decisions: Iterable[Decision]) -> float | None:
 def _stuck(decisions: Iterable[Decision]) -> int:
     """How many modifications take far longer than expected."""
     return sum(d.flip is not None and d.flip.is_under_way and d.flip.stuck_told for d in decisions)
+
+
+def deliver_waiting(shell: Shell, now_s: float, say: Instruments) -> None:
+    """What the ledger has for people goes out now; what does not, goes with the next tick."""
+    delivery = deliver(
+        shell.ledger,
+        shell.channels,
+        digest_above=shell.policy.alerts.digest_above,
+        place=shell.place,
+        runbooks_url=shell.policy.alerts.runbooks_url,
+        now_s=now_s,
+    )
+    say.measure(Metric.ALERTS_SENT, delivery.sent)
+    say.measure(Metric.ALERTS_NOT_DELIVERED, delivery.failed)
+    for error in delivery.errors:
+        say.warn(error)

@@ -22,10 +22,14 @@ class EventError(BurstwatchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """``now_s`` is the time to go by, ``meant_s`` when the event was due."""
+    """``now_s`` is the time to go by, ``meant_s`` when the event was due.
+
+    ``trouble`` is what was wrong with the time in the event, and did not matter.
+    """
 
     now_s: float
     meant_s: float
+    trouble: str | None = None
 
     @property
     def late_s(self) -> float:
@@ -44,7 +48,8 @@ class Timing:
         """
         said = event.get("time")
         if clock is FunctionClock.WALL and isinstance(said, str) and said.startswith(_PLACEHOLDER):
-            return cls(now_s=wall_s, meant_s=wall_s)
+            trouble = f"time is {_shown(said)}, which Scheduler did not fill in: taken as now"
+            return cls(now_s=wall_s, meant_s=wall_s, trouble=trouble)
         meant_s = parse_instant(said)
         return cls(now_s=meant_s if clock is FunctionClock.EVENT else wall_s, meant_s=meant_s)
 

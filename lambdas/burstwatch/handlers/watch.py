@@ -7,7 +7,7 @@ from typing import Any, Final
 from burstwatch.core.ledger import TickKind
 from burstwatch.core.words import format_instant
 from burstwatch.handlers.footing import Footing, account_of, stand
-from burstwatch.handlers.telling import tell
+from burstwatch.handlers.telling import deliver_waiting, tell
 from burstwatch.handlers.timing import EventError, Timing
 from burstwatch.observability import Field, Instruments, Metric, instrumented
 from burstwatch.watchdog import run_tick, settle
@@ -32,6 +32,8 @@ def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dic
     timing = Timing.of(event, footing.settings.clock, wall_s)
     say.measure(Metric.TICKS, 1)
     told = {Field.MODE: str(kind), Field.TICK: format_instant(timing.meant_s)}
+    if timing.trouble is not None:
+        say.warn(timing.trouble, told)
     shell = footing.asking(timing.now_s, say)
     if timing.is_late:
         say.measure(Metric.LATE_TICKS, 1)
@@ -40,7 +42,8 @@ def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dic
     tick_s = int(timing.meant_s) // _MINUTE_S * _MINUTE_S
     report = run_tick(shell, tick_s=tick_s, now_s=timing.now_s, kind=kind)
     if report is None:
-        say.info("another invocation has this tick", told)
+        say.info("another process has this tick", told)
+        deliver_waiting(shell, timing.now_s, say)  # it may be a desk's, which cannot reach our topic
         return {"looked_at": 0}
     summary = tell(report, say)
     say.info(f"looked at {len(report.decisions)} volumes", told)

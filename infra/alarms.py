@@ -1,0 +1,204 @@
+"""Who watches the watchdog: AWS's own metrics where there is one, so that it works when our code is down.
+
+Each alarm has a page of its name in ``runbooks/`` and says what it takes silence for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aws_cdk.aws_cloudwatch import Alarm, CfnAlarm, ComparisonOperator, IAlarm, Metric, TreatMissingData
+from aws_cdk.aws_cloudwatch_actions import SnsAction
+from aws_cdk.aws_sns import ITopic
+from aws_cdk.aws_sqs import IQueue
+from constructs import Construct
+
+from infra.functions import WatchdogFunction
+from infra.metrics import FIVE_MINUTES, MINUTE, of_function, told, waiting_in
+
+NET: Final = "LowBurstBalance"
+NET_QUERY: Final = (
+    'SELECT MIN(BurstBalance) FROM SCHEMA("AWS/EBS", VolumeId) GROUP BY VolumeId ORDER BY MIN() ASC LIMIT 500'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """One alarm: what is looked at, from when on it is wrong, and what silence means."""
+
+    name: str
+    metric: Metric
+    says: str
+    threshold: float = 1
+    below: bool = False
+    periods: int = 1
+    missing: TreatMissingData = TreatMissingData.NOT_BREACHING
+    of: str = ""
+    """Which function, where there is an alarm for each."""
+
+
+class Alarms(Construct):
+    """All alarms of a deployment; each tells the alerts topic when it begins and when it is over."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, topic: ITopic, runbooks_url: str
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._name = name
+        self._topic = topic
+        self._runbooks_url = runbooks_url
+        self.alarms: list[IAlarm] = []
+
+    def add(self, *watches: Watch) -> None:
+        """Make these alarms."""
+        for watch in watches:
+            ending = f"-{watch.of}" if watch.of else ""
+            alarm = Alarm(
+                self,
+                f"{watch.name}{watch.of.capitalize()}",
+                alarm_name=f"{self._name}-{watch.name}{ending}",
+                alarm_description=self._describe(watch.name, watch.says),
+                metric=watch.metric,
+                threshold=watch.threshold,
+                comparison_operator=_comparison(watch),
+                evaluation_periods=watch.periods,
+                datapoints_to_alarm=watch.periods,
+                treat_missing_data=watch.missing,
+            )
+            action = SnsAction(self._topic)
+            alarm.add_alarm_action(action)
+            alarm.add_ok_action(action)
+            self.alarms.append(alarm)
+
+    def add_net(self, lowest_pct: int) -> None:
+        """The net beside the watchdog: CloudWatch itself looks at every volume, and charges for each."""
+        says = f"A volume has at most {lowest_pct} % of its credits, says CloudWatch without our code."
+        query = CfnAlarm.MetricDataQueryProperty(
+            id="balance", expression=NET_QUERY, period=FIVE_MINUTES.to_seconds(), return_data=True
+        )
+        CfnAlarm(
+            self,
+            NET,
+            alarm_name=f"{self._name}-{NET}",
+            alarm_description=self._describe(NET, says),
+            metrics=[query],
+            threshold=lowest_pct,
+            comparison_operator="LessThanOrEqualToThreshold",
+            evaluation_periods=1,
+            datapoints_to_alarm=1,
+            treat_missing_data="notBreaching",
+            alarm_actions=[self._topic.topic_arn],
+            ok_actions=[self._topic.topic_arn],
+        )
+
+    def _describe(self, name: str, says: str) -> str:
+        return f"{says} Runbook: {self._runbooks_url}/{name}.md"
+
+
+def silence(watch: WatchdogFunction) -> Watch:
+    """We fell silent: no tick came in ten minutes, whatever it was that broke."""
+    return Watch(
+        name="WatchdogSilent",
+        metric=of_function("Invocations", "Sum", watch),
+        says="The watchdog has not run for ten minutes: no volume is watched.",
+        below=True,
+        periods=2,
+        missing=TreatMissingData.BREACHING,
+    )
+
+
+def failures_of(functions: Sequence[WatchdogFunction]) -> list[Watch]:
+    """A function fails."""
+    return [
+        Watch(
+            name="WatchdogErrors",
+            of=function.verb,
+            metric=of_function("Errors", "Sum", function),
+            says=f"The {function.verb} function fails.",
+        )
+        for function in functions
+    ]
+
+
+def throttles_of(functions: Sequence[WatchdogFunction]) -> list[Watch]:
+    """Lambda does not let a function run; for those where a minute counts, as the others end in a queue."""
+    return [
+        Watch(
+            name="WatchdogThrottled",
+            of=function.verb,
+            metric=of_function("Throttles", "Sum", function),
+            says=f"Lambda does not let {function.verb} run: the account's concurrency is used up.",
+        )
+        for function in functions
+    ]
+
+
+def lost(*, events: IQueue, alerts: IQueue, flips: IQueue | None) -> list[Watch]:
+    """Something ended in a queue of what failed."""
+    watches = [
+        Watch(
+            name="TicksDeadLettered",
+            metric=waiting_in(events),
+            says="A tick or an EBS event was given up; what it was waits in a queue.",
+        ),
+        Watch(
+            name="AlertsDeadLettered",
+            metric=waiting_in(alerts),
+            says="An alert did not reach somebody who subscribed; it waits in a queue.",
+        ),
+    ]
+    if flips is not None:
+        watches.append(
+            Watch(
+                name="FlipRequestsDeadLettered",
+                metric=waiting_in(flips),
+                says="A flip was asked for and could not be dealt with; the request waits in a queue.",
+            )
+        )
+    return watches
+
+
+def unseen(deployment: str, *, metric_lag_s: int) -> list[Watch]:
+    """The watchdog runs, and does not see."""
+    return [
+        Watch(
+            name="VolumesUnread",
+            metric=told("VolumesUnread", "Maximum", deployment=deployment),
+            says="For 15 minutes some volume could not be read: nobody watches it.",
+            periods=3,
+        ),
+        Watch(
+            name="DatapointsTooOld",
+            metric=told("NewestDatapointAge", "Minimum", deployment=deployment),
+            says=f"CloudWatch is {2 * metric_lag_s // 60} minutes behind: forecasts lose as much lead.",
+            threshold=2 * metric_lag_s,
+            periods=3,
+        ),
+        Watch(
+            name="AlertsNotDelivered",
+            metric=told("AlertsNotDelivered", "Sum", deployment=deployment, period=MINUTE),
+            says="An alert could not be sent; it is tried again.",
+        ),
+    ]
+
+
+def flips_gone_wrong(deployment: str) -> list[Watch]:
+    """A modification that was wanted did not come about."""
+    return [
+        Watch(
+            name="FlipsFailed",
+            metric=told("FlipsFailed", "Sum", deployment=deployment),
+            says="AWS did not make a modification.",
+        ),
+        Watch(
+            name="FlipsStuck",
+            metric=told("FlipsStuck", "Maximum", deployment=deployment),
+            says="A modification takes twice as long as it should.",
+        ),
+    ]
+
+
+def _comparison(watch: Watch) -> ComparisonOperator:
+    if watch.below:
+        return ComparisonOperator.LESS_THAN_THRESHOLD
+    return ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD

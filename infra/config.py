@@ -1,0 +1,336 @@
+"""What differs between stages: one YAML file, every fault in it named at once, with its line.
+
+None is needed: the defaults are a watchdog that alerts, and modifies only volumes that opted in.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import yaml
+
+T = TypeVar("T")
+
+ROOT: Final = Path(__file__).parents[1]
+DEPLOYMENTS: Final = "deployments"
+"""Below ``/burstwatch/`` in Parameter Store this lists the deployments, so none can be called so."""
+
+_LOG_RETENTION_DAYS: Final = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+_MOST_TAGS: Final = 40
+_LEAST_BALANCE_PCT, _MOST_BALANCE_PCT = 1, 95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageFault:
+    """One thing wrong, at a line of the file where it has one."""
+
+    place: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.place, self.path, self.message) if part)
+
+
+class StageError(Exception):
+    """A stage was rejected; ``faults`` holds every reason at once."""
+
+    def __init__(self, faults: tuple[StageFault, ...]) -> None:
+        heading = f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'} in the configuration"
+        super().__init__("\n  ".join([heading, *map(str, faults)]))
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipients:
+    """Who hears of alerts."""
+
+    emails: tuple[str, ...] = ()
+    slack_secret: str | None = None
+    """Name or ARN of the secret that holds the address of a Slack webhook."""
+    chat: bool = False
+    """Whether there is a second topic, in the format of AWS's chat service."""
+
+    @property
+    def is_anybody(self) -> bool:
+        return bool(self.emails or self.slack_secret or self.chat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageConfig:
+    """One deployment; ``read_stage`` reads it."""
+
+    name: str = "burstwatch"
+    account: str | None = None
+    regions: tuple[str, ...] = ()
+    """A stack in each; none: one stack, in the region of whoever deploys."""
+    policy: Path = ROOT / "policy.yaml"
+    schedule: bool = True
+    flips: bool = True
+    """False: no flip function, no queue, and no permission to modify anything."""
+    recipients: Recipients = field(default_factory=Recipients)
+    lowest_burst_balance_pct: int | None = None
+    """At or below this CloudWatch's own, priced net alarms; None: there is no net."""
+    dashboard: bool = True
+    ledger: str | None = None
+    """An existing table to use; None: the stack makes one, and leaves it behind."""
+    log_retention_days: int = 30
+    tracing: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_stage(path: Path | None) -> tuple[StageConfig, list[StageFault]]:
+    """The stage that a file describes, every default without one; and its faults, by line.
+
+    A faulty setting has its default meanwhile, so that what depends on the others can be checked as well.
+    """
+    if path is None:
+        return StageConfig(), []
+    reader = _Reader(path)
+    root = reader.root()
+    stage = StageConfig(**_read_settings(reader, root)) if root is not None else StageConfig()
+    return stage, sorted(reader.faults, key=reader.line_of)
+
+
+def _read_settings(reader: "_Reader", root: yaml.MappingNode) -> dict[str, Any]:
+    """Every setting that is given, and the faults that only several of them together make."""
+    top = reader.section(root, "", _SETTINGS, {"recipients", "alarms", "tags"})
+    recipients = reader.section(top.pop("recipients", None), "recipients.", _RECIPIENTS)
+    alarms = reader.section(top.pop("alarms", None), "alarms.", _ALARMS)
+    tags = reader.tags(top.pop("tags", None))
+    if "policy" in top:
+        top["policy"] = reader.path.parent / top["policy"]
+        if not top["policy"].is_file():
+            reader.blame(
+                "policy", f"there is no file {top.pop('policy')}; write its path as seen from this file"
+            )
+    regions = top.get("regions", ())
+    if len({_partition(region) for region in regions}) > 1:
+        reader.blame(
+            "regions",
+            "these are of several partitions (aws, aws-cn, aws-us-gov), and no account is; split them",
+        )
+    if len(regions) > 1 and "ledger" in top:
+        reader.blame("ledger", f"one table cannot serve {len(regions)} regions; a file for each region, then")
+    if len(regions) > 1 and recipients.get("slack_secret", "").startswith("arn:"):
+        reader.blame("recipients.slack_secret", "an ARN is of one region; write the name that it has in each")
+    return {**top, **alarms, "recipients": Recipients(**recipients), "tags": tags}
+
+
+def _partition(region: str) -> str:
+    return next((prefix for prefix in ("cn-", "us-gov-") if region.startswith(prefix)), "")
+
+
+def _matching(pattern: str, what: str) -> Callable[[str], str]:
+    """A parser for text of this form; ``what`` says what is wanted (``a region: write one such as …``)."""
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{text!r} is not {what}")
+        return text
+
+    return parse
+
+
+def _parse_name(text: str) -> str:
+    parsed = _matching(
+        r"[A-Za-z][A-Za-z0-9-]{0,39}",
+        "a name: write a letter, then letters, digits and hyphens, 40 in all at most",
+    )(text)
+    if parsed == DEPLOYMENTS:
+        raise ValueError(f"{text!r} is what the list of deployments is called; write another name")
+    return parsed
+
+
+def _parse_bool(text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text == "true"
+
+
+def _parse_retention(text: str) -> int:
+    if not text.isdecimal() or int(text) not in _LOG_RETENTION_DAYS:
+        days = ", ".join(map(str, _LOG_RETENTION_DAYS))
+        raise ValueError(f"{text!r} is no time that CloudWatch keeps logs for; write days out of {days}")
+    return int(text)
+
+
+def _parse_secret(text: str) -> str:
+    """The name of a secret; what was written may *be* the secret, and is not repeated."""
+    if not re.fullmatch(
+        r"(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,500}", text
+    ):
+        raise ValueError(
+            "this is no secret's name; put the webhook's address into Secrets Manager, its name here"
+        )
+    return text
+
+
+def _parse_balance(text: str) -> int | None:
+    if text == "off":
+        return None
+    if not text.isdecimal() or not _LEAST_BALANCE_PCT <= int(text) <= _MOST_BALANCE_PCT:
+        raise ValueError(
+            f"{text!r} is not a balance to alarm at; write off, or a whole number from"
+            f" {_LEAST_BALANCE_PCT} to {_MOST_BALANCE_PCT}"
+        )
+    return int(text)
+
+
+_parse_region: Final = _matching(
+    r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}", "a region; write one such as eu-central-1"
+)
+_parse_account: Final = _matching(r"[0-9]{12}", "an account; write its twelve digits, in quotes")
+_parse_email: Final = _matching(
+    r"[^@\s,;<>]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}\.[A-Za-z]{2,}",
+    "an e-mail address; write one such as oncall@example.com",
+)
+_parse_table: Final = _matching(
+    r"[A-Za-z0-9_.-]{3,255}", "a table; write the name of the ledger to go on with, without dynamodb:"
+)
+_parse_path: Final = _matching(r"[^\0]+", "a file; write a path, as seen from this file")
+_parse_tag: Final = _matching(
+    r"(?!(?i:aws:))[\w .:/=+@-]{1,128}", "what a tag may hold: letters, digits, spaces and _.:/=+-@, not aws:"
+)
+
+_LIST: Final = "list"
+_SETTINGS: Final[dict[str, Any]] = {
+    "name": _parse_name,
+    "account": _parse_account,
+    "regions": (_LIST, _parse_region),
+    "policy": _parse_path,
+    "schedule": _parse_bool,
+    "flips": _parse_bool,
+    "dashboard": _parse_bool,
+    "ledger": _parse_table,
+    "log_retention_days": _parse_retention,
+    "tracing": _parse_bool,
+}
+_RECIPIENTS: Final[dict[str, Any]] = {
+    "emails": (_LIST, _parse_email),
+    "slack_secret": _parse_secret,
+    "chat": _parse_bool,
+}
+_ALARMS: Final[dict[str, Any]] = {"lowest_burst_balance_pct": _parse_balance}
+
+
+class _Reader:
+    """A YAML file whose scalars are text; collects what is wrong with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.faults: list[StageFault] = []
+        self._lines: dict[str, int] = {}
+
+    def blame(self, path: str, message: str) -> None:
+        """Note a fault of the setting at this path."""
+        line = self._lines.get(path)
+        place = f"{self.path}:{line}" if line else str(self.path)
+        self.faults.append(StageFault(place=place, path=path, message=message))
+
+    def line_of(self, fault: StageFault) -> int:
+        """Where to put it among the others."""
+        return self._lines.get(fault.path, 0)
+
+    def root(self) -> yaml.MappingNode | None:
+        """The whole document; None where it is empty, or cannot be read."""
+        try:
+            root = yaml.compose(self.path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        except OSError as error:
+            self.blame("", f"cannot be read: {error.strerror}; give -c stage=FILE another path")
+        except UnicodeDecodeError as error:
+            self.blame("", f"not UTF-8 at byte {error.start}; save it as UTF-8")
+        except yaml.YAMLError as error:
+            self.blame("", f"not YAML: {' '.join(str(error).split())}; mend the syntax")
+        else:
+            if root is None or isinstance(root, yaml.MappingNode):
+                return root
+            self.blame("", f"must be a mapping such as 'name: burstwatch', not {_kind(root)}")
+        return None
+
+    def section(
+        self,
+        node: yaml.Node | None,
+        path: str,
+        settings: Mapping[str, Any],
+        sections: frozenset[str] | set[str] = frozenset(),
+    ) -> dict[str, Any]:
+        """The settings given below this node, parsed; the nodes of ``sections`` as they are."""
+        found: dict[str, Any] = {}
+        for key, inner in self._items(node, path):
+            if key in sections:
+                found[key] = inner
+            elif key in settings:
+                self._parse(found, key, inner, f"{path}{key}", settings[key])
+            else:
+                known = ", ".join(sorted([*settings, *sections]))
+                self.blame(f"{path}{key}", f"unknown key; known here: {known}")
+        return found
+
+    def tags(self, node: yaml.Node | None) -> dict[str, str]:
+        """The stack's tags, of which any may be given."""
+        found: dict[str, str] = {}
+        for key, inner in self._items(node, "tags."):
+            self._parse(found, key, inner, f"tags.{key}", _parse_tag)
+            try:
+                _parse_tag(key)
+            except ValueError as fault:
+                self.blame(f"tags.{key}", str(fault))
+        if len(found) > _MOST_TAGS:
+            self.blame("tags", f"{len(found)} tags, and {_MOST_TAGS} at most; leave some out")
+        return found
+
+    def _items(self, node: yaml.Node | None, path: str) -> list[tuple[str, yaml.Node]]:
+        """The keys of a mapping node with what is below them, each once."""
+        if not isinstance(node, yaml.MappingNode):
+            if node is not None and node.value != "":
+                self.blame(path.rstrip("."), f"{_kind(node)} is no section; indent its settings below it")
+            return []
+        found: dict[str, yaml.Node] = {}
+        for key_node, inner in node.value:
+            key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else f"<{_kind(key_node)}>"
+            line = key_node.start_mark.line + 1
+            self._lines.setdefault(f"{path}{key}", line)
+            if key in found:
+                self.blame(f"{path}{key}", f"given twice, again at line {line}; keep one")
+            found[key] = inner
+        return list(found.items())
+
+    def _parse(self, found: dict[str, Any], key: str, node: yaml.Node, path: str, how: Any) -> None:
+        try:
+            found[key] = self._many(node, path, how[1]) if isinstance(how, tuple) else how(_scalar(node))
+        except ValueError as fault:
+            self.blame(path, str(fault))
+
+    def _many(self, node: yaml.Node, path: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+        """The entries of a list, each once."""
+        if not isinstance(node, yaml.SequenceNode):
+            raise ValueError(f"{_kind(node)} is no list; write [one, another]")  # noqa: TRY004 - a fault like others
+        found: list[T] = []
+        for number, inner in enumerate(node.value, 1):
+            here = f"{path}[{number}]"
+            self._lines[here] = inner.start_mark.line + 1
+            try:
+                entry = parse(_scalar(inner))
+            except ValueError as fault:
+                self.blame(here, str(fault))
+                continue
+            if entry in found:
+                self.blame(here, f"{inner.value!r} is given twice; keep one")
+            found.append(entry)
+        return tuple(found)
+
+
+def _scalar(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError(f"{_kind(node)} is no single value; write it on one line after the colon")  # noqa: TRY004
+    return str(node.value)
+
+
+def _kind(node: yaml.Node) -> str:
+    return "a " + type(node).__name__.removesuffix("Node").lower()

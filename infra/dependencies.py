@@ -1,0 +1,147 @@
+"""What the functions import beside our code, as a Lambda layer in ``build/layer``: no Docker, no surprises.
+
+python -m infra.dependencies      builds it, unless it is there and made of what is pinned
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+PINNED: Final = ROOT / "infra" / "layer.txt"
+LAYER: Final = ROOT / "build" / "layer"
+STAMP: Final = ROOT / "build" / "layer.sha256"
+
+PYTHON: Final = "3.14"
+"""Of the functions; the newest that Lambda runs."""
+
+SERVICES: Final = frozenset(
+    {"cloudwatch", "dynamodb", "ec2", "secretsmanager", "sns", "sqs", "ssm", "sts", "xray"}
+)
+"""Whose models the layer keeps of botocore's 440: these are what the functions call, and X-Ray's SDK."""
+
+_PLATFORM: Final = (
+    "--platform",
+    "manylinux2014_aarch64",
+    "--implementation",
+    "cp",
+    "--python-version",
+    PYTHON,
+)
+_LEFT_OUT: Final = ("__pycache__", "bin", "*-stubs", "*.pyi", "py.typed", "boto3/examples")
+_LEFT_OUT_OF_RECORDS: Final = ("RECORD", "INSTALLER", "REQUESTED", "WHEEL", "top_level.txt", "zip-safe")
+
+
+class LayerError(Exception):
+    """The layer cannot be built; says why, and what to do."""
+
+
+def ensure_layer() -> Path:
+    """The folder of the layer, built if it is not there or not of what is pinned now.
+
+    Raises:
+        LayerError: it cannot be built.
+    """
+    stamp = _stamp()
+    if not (LAYER.is_dir() and STAMP.is_file() and STAMP.read_text() == stamp):
+        LAYER.parent.mkdir(exist_ok=True)
+        with TemporaryDirectory(dir=LAYER.parent, prefix="layer-") as scratch:
+            build_layer(Path(scratch) / "layer")
+            _replace(Path(scratch))
+        STAMP.write_text(stamp)
+    return LAYER
+
+
+def build_layer(folder: Path) -> None:
+    """Install what is pinned, for the functions' platform, and take away what they never read.
+
+    The same pins give the same bytes, so that a deploy of the same thing changes nothing.
+
+    Raises:
+        LayerError: pip fails, and says why.
+    """
+    packages = folder / "python"
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-compile",
+    ]
+    wanted = [
+        "--require-hashes",
+        "--no-deps",
+        "--only-binary=:all:",
+        *_PLATFORM,
+        "--requirement",
+        str(PINNED),
+    ]
+    done = subprocess.run(  # noqa: S603 - our own words
+        [*install, *wanted, "--target", str(packages)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise LayerError(
+            f"the layer of {PINNED.name} cannot be built: {_last_line(done.stderr)};"
+            " see that pip reaches its package index, then run `make layer`"
+        )
+    for path in _needless(packages):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _replace(scratch: Path) -> None:
+    """Put what was built in place of what was there; another process may be doing the same."""
+    if LAYER.exists():
+        LAYER.rename(scratch / "old")
+    (scratch / "layer").rename(LAYER)
+
+
+def _stamp() -> str:
+    return sha256(PINNED.read_bytes() + Path(__file__).read_bytes()).hexdigest()
+
+
+def _needless(packages: Path) -> Iterator[Path]:
+    """What no function reads, each once and nothing below it."""
+    for pattern in _LEFT_OUT:
+        yield from packages.glob(pattern) if "/" in pattern else _outermost(packages, pattern)
+    for record in packages.glob("*.dist-info"):
+        yield from (record / name for name in _LEFT_OUT_OF_RECORDS if (record / name).exists())
+    for data in (packages / "botocore" / "data", packages / "boto3" / "data"):
+        yield from (path for path in data.iterdir() if path.is_dir() and path.name not in SERVICES)
+
+
+def _outermost(folder: Path, pattern: str) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.match(pattern):
+            yield path
+        elif path.is_dir():
+            yield from _outermost(path, pattern)
+
+
+def _last_line(text: str) -> str:
+    return next((line for line in reversed(text.strip().splitlines()) if line), "pip did not say why")
+
+
+def main() -> int:
+    """Build the layer if need be, and say how large it is."""
+    try:
+        folder = ensure_layer()
+    except LayerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"layer: {size / 2**20:.1f} MiB in {os.path.relpath(folder)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

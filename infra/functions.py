@@ -1,0 +1,151 @@
+"""A function of the watchdog: its code, its role, its logs, and what becomes of an event that it fails on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk.aws_iam import Role, ServicePrincipal
+from aws_cdk.aws_lambda import (
+    Architecture,
+    CfnEventInvokeConfig,
+    CfnFunction,
+    Code,
+    Function,
+    LayerVersion,
+    Runtime,
+)
+from aws_cdk.aws_logs import CfnLogGroup, LogGroup
+from aws_cdk.aws_sqs import IQueue
+from constructs import Construct
+
+from infra.config import ROOT
+from infra.dependencies import LAYER
+from infra.permissions import TRACE, Permission, grant, send, write_logs
+
+LAMBDAS: Final = ROOT / "lambdas"
+RUNTIME: Final = Runtime.PYTHON_3_14
+_NOT_SHIPPED: Final = ["**/__pycache__", "**/*.pyc", "*.egg-info"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all functions of a stack have in common."""
+
+    code: Code
+    layer: LayerVersion
+    environment: Mapping[str, str]
+    log_retention_days: int
+    tracing: bool
+
+
+def share(
+    scope: Construct, *, environment: Mapping[str, str], log_retention_days: int, tracing: bool
+) -> Shared:
+    """One asset of our code and one layer of what it imports, for all functions."""
+    layer = LayerVersion(
+        scope,
+        "Dependencies",
+        code=Code.from_asset(str(LAYER), exclude=_NOT_SHIPPED),
+        description="What burstwatch imports, pinned in infra/layer.txt",
+        compatible_runtimes=[RUNTIME],
+        compatible_architectures=[Architecture.ARM_64],
+    )
+    return Shared(
+        code=Code.from_asset(str(LAMBDAS), exclude=_NOT_SHIPPED),
+        layer=layer,
+        environment=environment,
+        log_retention_days=log_retention_days,
+        tracing=tracing,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """What a function is given of time and memory, and of patience with an event that failed."""
+
+    memory_mib: int
+    timeout_s: int
+    retries: int = 0
+    most_age_s: int = 60
+
+
+class WatchdogFunction(Construct):
+    """One handler, with a role of its own that may do what it is told with ``allow`` and nothing else."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        verb: str,
+        does: str,
+        shared: Shared,
+        sizing: Sizing,
+        environment: Mapping[str, str],
+        failures: IQueue | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.verb = verb
+        self.sizing = sizing
+        logs = LogGroup(self, "Logs", removal_policy=RemovalPolicy.DESTROY)
+        cast("CfnLogGroup", logs.node.default_child).retention_in_days = shared.log_retention_days
+        self.role = Role(
+            self,
+            "Role",
+            assumed_by=ServicePrincipal("lambda.amazonaws.com"),
+            description=f"burstwatch: {does}",
+        )
+        self.function = Function(
+            self,
+            "Function",
+            description=f"burstwatch: {does}",
+            handler=f"burstwatch.handlers.{verb}.handler",
+            code=shared.code,
+            layers=[shared.layer],
+            runtime=RUNTIME,
+            architecture=Architecture.ARM_64,
+            role=self.role,
+            log_group=logs,
+            environment={**shared.environment, **environment},
+            memory_size=sizing.memory_mib,
+            timeout=Duration.seconds(sizing.timeout_s),
+        )
+        self.log_group_name = logs.log_group_name
+        self.allow(write_logs(logs.log_group_arn))
+        if shared.tracing:
+            self._cfn_function.tracing_config = CfnFunction.TracingConfigProperty(mode="Active")
+            self.allow(TRACE)
+        if failures is not None:
+            self._invoke_asynchronously(failures)
+
+    @property
+    def arn(self) -> str:
+        return str(self.function.function_arn)
+
+    @property
+    def name(self) -> str:
+        return str(self.function.function_name)
+
+    def allow(self, *permissions: Permission) -> None:
+        """Let the function do this."""
+        grant(self.role, *permissions)
+
+    @property
+    def _cfn_function(self) -> CfnFunction:
+        return cast("CfnFunction", self.function.node.default_child)
+
+    def _invoke_asynchronously(self, failures: IQueue) -> None:
+        """Say how long a failed event is tried again, and where it ends."""
+        on_failure: Any = CfnEventInvokeConfig.OnFailureProperty(destination=failures.queue_arn)
+        config = CfnEventInvokeConfig(
+            self,
+            "Patience",
+            function_name=self.name,
+            qualifier="$LATEST",
+            maximum_retry_attempts=self.sizing.retries,
+            maximum_event_age_in_seconds=self.sizing.most_age_s,
+            destination_config=CfnEventInvokeConfig.DestinationConfigProperty(on_failure=on_failure),
+        )
+        self.allow(send(failures.queue_arn, sid="KeepFailedEvents"))
+        config.node.add_dependency(self.role)

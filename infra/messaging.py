@@ -1,0 +1,145 @@
+"""How the parts of the watchdog, and its people, hear of each other: topics and queues."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aws_cdk import Acknowledgment, Aws, Duration, RemovalPolicy, Validations
+from aws_cdk.aws_iam import Effect, PolicyStatement, ServicePrincipal
+from aws_cdk.aws_kms import Key
+from aws_cdk.aws_lambda import CfnEventSourceMapping
+from aws_cdk.aws_sns import Subscription, SubscriptionProtocol, Topic
+from aws_cdk.aws_sqs import DeadLetterQueue, Queue, QueueEncryption
+from constructs import Construct
+
+from infra.functions import WatchdogFunction
+from infra.permissions import Permission, encrypt_messages, publish, send, take
+
+VISIBLE_FOR: Final = Duration.seconds(60)
+MOST_RECEIVES: Final = 3
+"""Three tries of a minute each: well below ``act_lead``, the eight minutes that a flip has."""
+
+_BATCH: Final = 10
+_MOST_FLIPPING: Final = 5
+"""Flip functions at once; EC2 refills five modifications a second, whoever asks."""
+
+_KEPT: Final = Duration.days(14)
+
+
+class Alerts(Construct):
+    """The topic people subscribe to, encrypted with a key that CloudWatch's alarms may use too."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, emails: Sequence[str], chat: bool) -> None:
+        super().__init__(scope, construct_id)
+        self.key = Key(
+            self,
+            "Key",
+            description="burstwatch: alerts on their way",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.DESTROY,
+            pending_window=Duration.days(7),
+        )
+        self.key.add_to_resource_policy(
+            _for_alarms("EncryptAlarms", ["kms:Decrypt", "kms:GenerateDataKey*"], "*")
+        )
+        self.topic = self._make_topic("Topic", "burstwatch alerts")
+        self.topic.add_to_resource_policy(_for_alarms("PublishAlarms", ["sns:Publish"], self.topic.topic_arn))
+        self.chat_topic = (
+            self._make_topic("ChatTopic", "burstwatch alerts, for AWS's chat service") if chat else None
+        )
+        self.undelivered = make_dead_letters(self, "Undelivered")
+        for email in emails:
+            self._subscribe(f"To {email}", SubscriptionProtocol.EMAIL, email)
+
+    @property
+    def publish_permissions(self) -> tuple[Permission, ...]:
+        """What a function needs to alert people."""
+        return publish(self.topic.topic_arn), encrypt_messages(self.key.key_arn)
+
+    def deliver_to(self, function: WatchdogFunction) -> None:
+        """Invoke the function with each alert."""
+        function.function.add_permission(
+            "Alerts", principal=ServicePrincipal("sns.amazonaws.com"), source_arn=self.topic.topic_arn
+        )
+        self._subscribe("ToFunction", SubscriptionProtocol.LAMBDA, function.arn)
+
+    def _make_topic(self, construct_id: str, display_name: str) -> Topic:
+        return Topic(self, construct_id, display_name=display_name, master_key=self.key, enforce_ssl=True)
+
+    def _subscribe(self, construct_id: str, protocol: SubscriptionProtocol, endpoint: str) -> None:
+        Subscription(
+            self,
+            construct_id,
+            topic=self.topic,
+            protocol=protocol,
+            endpoint=endpoint,
+            dead_letter_queue=self.undelivered,
+        )
+
+
+class FlipRequests(Construct):
+    """The queue of what is to be flipped: one group for each volume, in order, none holding up the others."""
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        super().__init__(scope, construct_id)
+        self.dead_letters = make_dead_letters(self, "DeadLetters", fifo=True)
+        self.queue = Queue(
+            self,
+            "Queue",
+            fifo=True,
+            encryption=QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            visibility_timeout=VISIBLE_FOR,
+            retention_period=Duration.hours(1),
+            dead_letter_queue=DeadLetterQueue(queue=self.dead_letters, max_receive_count=MOST_RECEIVES),
+        )
+
+    @property
+    def send_permission(self) -> Permission:
+        return send(self.queue.queue_arn, sid="AskForFlips")
+
+    def deliver_to(self, function: WatchdogFunction) -> None:
+        """Invoke the function with what is asked for; it says which of a batch failed."""
+        function.allow(take(self.queue.queue_arn))
+        source = CfnEventSourceMapping(
+            self,
+            "Source",
+            function_name=function.name,
+            event_source_arn=self.queue.queue_arn,
+            batch_size=_BATCH,
+            function_response_types=["ReportBatchItemFailures"],
+            scaling_config=CfnEventSourceMapping.ScalingConfigProperty(maximum_concurrency=_MOST_FLIPPING),
+        )
+        source.node.add_dependency(function.role)
+
+
+def make_dead_letters(scope: Construct, construct_id: str, *, fifo: bool = False) -> Queue:
+    """A queue for what failed, kept for people to look at."""
+    queue = Queue(
+        scope,
+        construct_id,
+        fifo=fifo or None,
+        encryption=QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+        retention_period=_KEPT,
+    )
+    reason = (
+        "it is where failed messages end: Lambda, Scheduler, EventBridge and SNS are told so at their end"
+    )
+    Validations.of(queue).acknowledge(Acknowledgment(id="AwsSolutions-SQS3", reason=reason))
+    return queue
+
+
+def _for_alarms(sid: str, actions: list[str], resource: str) -> PolicyStatement:
+    """What lets this account's alarms, and nobody else's, publish to an encrypted topic."""
+    alarms = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm:*"
+    return PolicyStatement(
+        sid=sid,
+        effect=Effect.ALLOW,
+        principals=[ServicePrincipal("cloudwatch.amazonaws.com")],
+        actions=actions,
+        resources=[resource],
+        conditions={
+            "StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID},
+            "ArnLike": {"aws:SourceArn": alarms},
+        },
+    )

@@ -1,0 +1,46 @@
+"""What others find in Parameter Store: the policy, and that this deployment is here."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aws_cdk import Stack
+from aws_cdk.aws_ssm import CfnParameter
+from constructs import Construct
+
+from infra.config import DEPLOYMENTS
+
+DEPLOYMENTS_PATH: Final = f"/burstwatch/{DEPLOYMENTS}"
+SCHEMA: Final = "burstwatch.deployment/v1"
+
+
+class Parameters(Construct):
+    """The deployed policy, and the card of this deployment that operators and other stacks read."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
+        super().__init__(scope, construct_id)
+        self._name = name
+        self.policy_name = f"/burstwatch/{name}/policy"
+        self.pushed_policy_name = f"{self.policy_name}-pushed"
+
+    def put_policy(self, document: str) -> None:
+        """Deploy the policy; one that was pushed later is in a parameter of its own, and wins."""
+        CfnParameter(
+            self,
+            "Policy",
+            name=self.policy_name,
+            type="String",
+            tier="Intelligent-Tiering",
+            value=document,
+            description="burstwatch: the policy as deployed; burstctl policy push puts another over it",
+        )
+
+    def announce(self, card: Mapping[str, Any]) -> None:
+        """Make this deployment findable; its first deploy dates it, as the same again changes nothing."""
+        CfnParameter(
+            self,
+            "Deployment",
+            name=f"{DEPLOYMENTS_PATH}/{self._name}",
+            type="String",
+            value=Stack.of(self).to_json_string({"schema": SCHEMA, "name": self._name, **card}),
+            description="burstwatch: a watchdog is deployed here",
+        )

@@ -1,0 +1,183 @@
+"""What each function may do: named actions on named things, and why each is needed.
+
+A wildcard stands only where AWS leaves no choice; the reason is beside it, and cdk-nag reads it there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from aws_cdk import Acknowledgment, Aws, Validations
+from aws_cdk.aws_iam import PolicyStatement, Role
+
+_OF_THIS_ACCOUNT: Final = f"{Aws.REGION}:{Aws.ACCOUNT_ID}"
+_DESCRIBE: Final = "EC2 lets the actions that describe be granted on * only; they read, and change nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """Actions on resources; ``sid`` says what for, in the words of the docs."""
+
+    sid: str
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    forced: str | None = None
+    """Why AWS leaves no choice but a wildcard in ``resources``."""
+
+    def when(self, **conditions: Mapping[str, Any]) -> "Permission":
+        """The same, under these conditions only."""
+        return replace(self, conditions={**self.conditions, **conditions})
+
+
+READ_VOLUMES: Final = Permission(
+    sid="ReadVolumes",
+    actions=("ec2:DescribeVolumes", "ec2:DescribeVolumesModifications", "ec2:DescribeInstances"),
+    resources=("*",),
+    forced=_DESCRIBE,
+)
+READ_INSTANCE_TYPES: Final = Permission(
+    sid="ReadInstanceTypes", actions=("ec2:DescribeInstanceTypes",), resources=("*",), forced=_DESCRIBE
+)
+READ_METRICS: Final = Permission(
+    sid="ReadMetrics",
+    actions=("cloudwatch:GetMetricData",),
+    resources=("*",),
+    forced="CloudWatch lets GetMetricData be granted on * only; it reads, and changes nothing",
+)
+TRACE: Final = Permission(
+    sid="Trace",
+    actions=("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+    resources=("*",),
+    forced="X-Ray lets segments be put on * only; there is nothing else to name",
+)
+
+
+def modify_opted_in(opt_in_tag: tuple[str, str]) -> Permission:
+    """To modify volumes that carry the tag; all others are out of reach, whatever our code does."""
+    key, value = opt_in_tag
+    return Permission(
+        sid="ModifyOptedInVolumes",
+        actions=("ec2:ModifyVolume",),
+        resources=(f"arn:{Aws.PARTITION}:ec2:{_OF_THIS_ACCOUNT}:volume/*",),
+        conditions={"StringEquals": {f"ec2:ResourceTag/{key}": value}},
+        forced="which volumes opt in is not known at deploy time; the condition on their tag bounds it",
+    )
+
+
+def use_ledger(table_arn: str) -> Permission:
+    """To read and write the ledger; nothing in it is ever scanned, and the table itself not touched."""
+    reads = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
+    writes = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
+    return Permission(sid="UseLedger", actions=reads + writes, resources=(table_arn,))
+
+
+def remember_what_was_sent(table_arn: str, partition: str) -> Permission:
+    """To note in a part of the ledger's table which messages went out, and read none of the rest."""
+    return Permission(
+        sid="RememberWhatWasSent",
+        actions=("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"),
+        resources=(table_arn,),
+        conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [partition]}},
+    )
+
+
+def read_policy(*names: str) -> Permission:
+    """To read the policy, deployed or pushed."""
+    return Permission(
+        sid="ReadPolicy",
+        actions=("ssm:GetParameter", "ssm:GetParameters"),
+        resources=tuple(parameter_arn(name) for name in names),
+    )
+
+
+def list_deployments(path: str) -> Permission:
+    """To see which other stacks watch here."""
+    return Permission(
+        sid="ListDeployments",
+        actions=("ssm:GetParametersByPath",),
+        resources=(parameter_arn(path), parameter_arn(f"{path}/")),
+    )
+
+
+def publish(topic_arn: str) -> Permission:
+    """To send to this topic."""
+    return Permission(sid="Publish", actions=("sns:Publish",), resources=(topic_arn,))
+
+
+def encrypt_messages(key_arn: str) -> Permission:
+    """To send to a topic that is encrypted with this key."""
+    return Permission(
+        sid="EncryptMessages", actions=("kms:Decrypt", "kms:GenerateDataKey"), resources=(key_arn,)
+    )
+
+
+def send(queue_arn: str, *, sid: str) -> Permission:
+    """To put messages into this queue."""
+    return Permission(sid=sid, actions=("sqs:SendMessage",), resources=(queue_arn,))
+
+
+def take(queue_arn: str) -> Permission:
+    """To take flip requests out of this queue."""
+    return Permission(
+        sid="TakeFlipRequests",
+        actions=("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
+        resources=(queue_arn,),
+    )
+
+
+def read_secret(secret: str) -> Permission:
+    """To read this secret, given by name or ARN."""
+    if secret.startswith("arn:"):
+        return Permission(sid="ReadSecret", actions=("secretsmanager:GetSecretValue",), resources=(secret,))
+    return Permission(
+        sid="ReadSecret",
+        actions=("secretsmanager:GetSecretValue",),
+        resources=(f"arn:{Aws.PARTITION}:secretsmanager:{_OF_THIS_ACCOUNT}:secret:{secret}-??????",),
+        forced="Secrets Manager ends every ARN with six random characters, not known at deploy time",
+    )
+
+
+def write_logs(log_group_arn: str) -> Permission:
+    """To write log lines to this group."""
+    return Permission(
+        sid="WriteLogs", actions=("logs:CreateLogStream", "logs:PutLogEvents"), resources=(log_group_arn,)
+    )
+
+
+def invoke(*function_arns: str) -> Permission:
+    """To invoke these functions."""
+    return Permission(sid="Invoke", actions=("lambda:InvokeFunction",), resources=function_arns)
+
+
+def parameter_arn(name: str) -> str:
+    """The ARN of a parameter, or of a path of parameters."""
+    return f"arn:{Aws.PARTITION}:ssm:{_OF_THIS_ACCOUNT}:parameter{name}"
+
+
+def grant(role: Role, *permissions: Permission) -> None:
+    """Give the role these, and say to cdk-nag why where one has a wildcard."""
+    for permission in permissions:
+        role.add_to_policy(
+            PolicyStatement(
+                sid=permission.sid,
+                actions=list(permission.actions),
+                resources=list(permission.resources),
+                conditions=dict(permission.conditions),
+            )
+        )
+        for resource in permission.resources:
+            if permission.forced:
+                found = f"AwsSolutions-IAM5[Resource::{_as_found(resource)}]"
+                Validations.of(role).acknowledge(Acknowledgment(id=found, reason=permission.forced))
+
+
+def _as_found(resource: str) -> str:
+    """The resource as cdk-nag names it."""
+    for token, name in (
+        (Aws.PARTITION, "<AWS::Partition>"),
+        (Aws.REGION, "<AWS::Region>"),
+        (Aws.ACCOUNT_ID, "<AWS::AccountId>"),
+    ):
+        resource = resource.replace(token, name)
+    return resource

@@ -1,0 +1,65 @@
+"""The policy as the stack needs it: parsed at synth, so that a bad one is never deployed.
+
+The one place where ``infra`` uses our own code: the opt-in tag in the policy *is* the IAM condition, and a
+second reader of policies would one day read it differently.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from burstwatch.adapters.policy_file import read_policy
+from burstwatch.core.policy import PolicyError
+from infra.config import StageConfig, StageError, StageFault, read_stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedPolicy:
+    """The document as it is deployed, and what of it the stack is made from."""
+
+    document: str
+    opt_in_tag: tuple[str, str]
+    runbooks_url: str
+    sweep_minutes: int
+    metric_lag_s: int
+
+
+def read_configuration(stage_file: Path | None) -> tuple[StageConfig, DeployedPolicy]:
+    """The stage, and the policy that it names.
+
+    Raises:
+        StageError: with every fault of both, each with its line.
+    """
+    stage, faults = read_stage(stage_file)
+    try:
+        policy = read_deployed_policy(Path(os.path.relpath(stage.policy)))
+    except StageError as error:
+        raise StageError((*faults, *error.faults)) from error
+    if faults:
+        raise StageError(tuple(faults))
+    return stage, policy
+
+
+def read_deployed_policy(path: Path) -> DeployedPolicy:
+    """Read the policy that a stage names.
+
+    Raises:
+        StageError: with every fault of the policy, each with its line.
+    """
+    try:
+        policy = read_policy(path)
+        document = path.read_text(encoding="utf-8")
+    except PolicyError as error:
+        faults = [StageFault(place="", path="", message=str(fault)) for fault in error.faults]
+        raise StageError(tuple(faults)) from error
+    if "{{" in document:
+        line = document[: document.index("{{")].count("\n") + 1
+        message = "'{{' means a reference to Parameter Store and CloudFormation; write it without"
+        raise StageError((StageFault(place=f"{path}:{line}", path="", message=message),))
+    return DeployedPolicy(
+        document=document,
+        opt_in_tag=policy.mode.opt_in_tag,
+        runbooks_url=policy.alerts.runbooks_url.rstrip("/"),
+        sweep_minutes=round(policy.cadence.sweep_tick.total_seconds() / 60),
+        metric_lag_s=round(policy.cadence.metric_lag.total_seconds()),
+    )

@@ -1,0 +1,459 @@
+"""The flip function as SQS invokes it: over real HTTP, against the lab and a FIFO queue."""
+
+import json
+
+import pytest
+from operators_desk import add_calm, add_critical, add_exhausted, asked, modified
+from some_functions import AUTO, Functions, a_message, failures, some_functions
+
+from burstlab.faults import Fault
+from burstwatch.core.flips import Hold
+from burstwatch.handlers import flip
+
+NO_FLIPS = "version: 1\nmode:\n  highest: propose\n"
+RETURNS = "version: 1\nflip_back:\n  return: always\n  dwell: 5m\n  calm_for: 5m\n"
+
+
+@pytest.fixture
+def functions(monkeypatch):
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
+    with some_functions(monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def lab(functions):
+    return functions.lab
+
+
+@pytest.fixture
+def wanting(functions, lab):
+    """A volume for whose flip watch has asked; people know that it drains."""
+    volume_id = add_critical(lab, tags=AUTO)
+    functions.watch("sweep")
+    assert functions.kinds() == ["BurstBalanceDraining"]
+    return volume_id
+
+
+def place_hold(functions, volume_id=None):
+    now_s = int(functions.lab.clock.now_s())
+    functions.ledger.place_hold(
+        Hold(volume_id=volume_id, by="anna", reason="freeze", placed_at_s=now_s, until_s=now_s + 3600)
+    )
+
+
+def the_line(said, volume_id):
+    """The last line about a volume: what became of it."""
+    return said.of(volume_id)[-1]
+
+
+def test_a_request_is_carried_out_once_and_people_know_when_it_ends(functions, lab, wanting):
+    said = functions.flip()
+    assert (modified(lab, wanting), failures(said)) == (["gp3"], set())
+    assert functions.kinds() == ["VolumeFlipped"]
+    assert (said.metrics["Flips"], said.metrics["AlertsSent"]) == (1, 1)
+    assert (the_line(said, wanting)["action_taken"], the_line(said, wanting)["decision"]) == (
+        "flipped",
+        "out",
+    )
+    assert functions.history(wanting) == ["intent", "accepted"]
+    assert functions.requests() == []
+
+
+@pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
+def test_the_same_message_twice_is_one_modification(functions, lab, wanting, is_cold):
+    records = functions.requests()
+    functions.flip(records)
+    if is_cold:
+        functions.end()
+    lab.clock.advance(60)
+    said = functions.flip([record | {"receiptHandle": ""} for record in records])
+    assert (asked(lab), failures(said)) == (1, set())
+    assert the_line(said, wanting)["action_taken"] == "in_flight"
+    assert "Flips" not in said.metrics
+
+
+def test_the_same_message_twice_in_one_batch_is_one_modification(functions, lab, wanting):
+    records = functions.requests()
+    said = functions.flip(records * 2)
+    assert (asked(lab), said.metrics["Flips"]) == (1, 1)
+
+
+def test_a_message_that_comes_after_the_modification_is_over_does_nothing(functions, lab, wanting):
+    records = functions.requests()
+    functions.flip(records)
+    lab.fleet.end_modification(wanting)
+    lab.clock.advance(60)
+    said = functions.flip([record | {"receiptHandle": ""} for record in records])
+    assert (asked(lab), failures(said)) == (1, set())
+    assert "Flips" not in said.metrics
+
+
+def test_ten_requests_of_a_batch_are_ten_modifications(functions, lab):
+    ids = {add_critical(lab, f"ci-{number}", tags=AUTO) for number in range(10)}
+    functions.watch("sweep")
+    said = functions.flip()
+    assert (said.metrics["Flips"], asked(lab)) == (10, 10)
+    assert {line["volume_id"] for line in said.lines if line.get("action_taken") == "flipped"} == ids
+    assert functions.kinds().count("VolumeFlipped") == 10
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("", "it is no JSON"),
+        ("{}", "'schema' is missing"),
+        ("[]", "is no object"),
+        ('{"schema": "burstwatch.flip_request/v2"}', "not burstwatch.flip_request/v1"),
+        ("\x00" * 9000, "it is no JSON"),
+        ("[" * 100_000, "it is no JSON"),
+    ],
+)
+def test_a_poison_message_fails_alone_and_the_others_go_on(functions, lab, wanting, body, names):
+    poison = a_message(body, group="vol-00000000000000bad")
+    [good] = functions.requests()
+    said = functions.flip([poison, good])
+    assert failures(said) == {poison["messageId"]}
+    assert modified(lab, wanting) == ["gp3"]
+    assert said.metrics["FlipsFailed"] == 1
+    [error] = [line for line in said.lines if line["level"] == "ERROR"]
+    assert names in error["message"]
+    assert error["volume_id"] == "vol-00000000000000bad"
+    assert len(error["message"]) < 500
+
+
+def test_behind_a_message_that_failed_those_of_its_volume_wait_and_nobody_else(functions, lab):
+    held, free = (add_critical(lab, name, tags=AUTO) for name in ("held", "free"))
+    functions.watch("sweep")
+    records = {record["attributes"]["MessageGroupId"]: record for record in functions.requests()}
+    poison = a_message("?", group=held)
+    said = functions.flip([poison, records[held], records[free]])
+    assert failures(said) == {poison["messageId"], records[held]["messageId"]}
+    assert (modified(lab, held), modified(lab, free)) == ([], ["gp3"])
+    functions.flip()
+    assert modified(lab, held) == ["gp3"]
+
+
+def test_a_volume_that_cannot_be_read_makes_its_message_come_again_and_holds_up_no_other(functions, lab):
+    unread, fine = (add_critical(lab, name, tags=AUTO) for name in ("unread", "fine"))
+    functions.watch("sweep")
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle", volume_ids=[unread]))
+    said = functions.flip()
+    assert len(failures(said)) == 1
+    assert (modified(lab, unread), modified(lab, fine)) == ([], ["gp3"])
+    assert the_line(said, unread)["level"] == "ERROR"
+    assert "RequestLimitExceeded" in said.text
+    lab.faults.clear()
+    said = functions.flip()
+    assert failures(said) == set()
+    assert modified(lab, unread) == ["gp3"]
+
+
+def test_a_message_that_is_too_old_is_dropped_and_that_is_said(functions, lab, wanting):
+    """The policy's act_lead is 8 minutes."""
+    records = functions.requests()
+    lab.clock.advance(481)
+    said = functions.flip(records)
+    assert (asked(lab), failures(said)) == (0, set())
+    assert "asked for 8 min ago, too long" in the_line(said, wanting)["message"]
+    assert functions.requests() == []
+
+
+def test_a_message_of_eight_minutes_is_still_carried_out(functions, lab, wanting):
+    records = functions.requests()
+    lab.clock.advance(480)
+    functions.flip(records)
+    assert modified(lab, wanting) == ["gp3"]
+
+
+def test_by_the_events_clock_a_request_is_of_the_time_of_its_tick(functions, lab, wanting):
+    functions.clock = "event"
+    records = functions.requests()
+    lab.clock.advance(3600)
+    functions.flip(records)
+    assert modified(lab, wanting) == ["gp3"]
+    [alert] = functions.alerts()
+    assert alert["time"] == "2026-11-20T18:00:00Z"
+
+
+def test_a_volume_that_is_gone_fails_and_does_not_come_again(functions, lab, wanting):
+    records = functions.requests()
+    lab.fleet.remove(wanting)
+    said = functions.flip(records)
+    assert failures(said) == set()
+    assert the_line(said, wanting)["error_code"] == "InvalidVolume.NotFound"
+    assert said.metrics["FlipsFailed"] == 1
+
+
+# ---- what happens between asking and flipping
+
+
+def test_a_tag_that_was_removed_meanwhile_refuses(functions, lab, wanting):
+    lab.fleet.set_tags(wanting, {"burstwatch:mode": None})
+    said = functions.flip()
+    assert (asked(lab), failures(said)) == (0, set())
+    assert the_line(said, wanting)["error_code"] == "not_opted_in"
+    assert said.metrics["FlipsRefused"] == 1
+    assert functions.kinds() == ["FlipRefused"]
+
+
+def test_one_line_of_policy_stops_what_was_asked_for(functions, lab, wanting):
+    functions.deploy_policy(NO_FLIPS)
+    said = functions.flip()
+    assert (asked(lab), failures(said)) == (0, set())
+    assert the_line(said, wanting)["error_code"] == "not_opted_in"
+    assert "mode.highest is propose" in the_line(said, wanting)["message"]
+
+
+@pytest.mark.parametrize("is_everything", [True, False], ids=["everything", "the volume"])
+def test_an_operators_hold_stops_what_was_asked_for(functions, lab, wanting, is_everything):
+    place_hold(functions, None if is_everything else wanting)
+    said = functions.flip()
+    assert (asked(lab), failures(said)) == (0, set())
+    assert the_line(said, wanting)["error_code"] == "held"
+    [alert] = functions.alerts()
+    assert (alert["kind"], alert["evidence"]["guard"]) == ("FlipRefused", "held")
+    assert "anna: freeze" in " ".join(alert["evidence"]["details"])
+
+
+def test_a_flip_by_hand_meanwhile_is_not_made_again(functions, lab, wanting):
+    lab.fleet.modify(wanting, volume_type="gp3")
+    said = functions.flip()
+    assert (asked(lab), failures(said)) == (0, set())
+    assert len(modified(lab, wanting)) == 1
+    assert said.metrics["FlipsRefused"] == 1
+
+
+def test_a_second_deployment_refuses_to_flip_and_says_so(functions, lab, wanting, monkeypatch):
+    records = functions.requests()
+    lab.clock.advance(60)
+    second = Functions(lab=lab, monkeypatch=monkeypatch, name="another")
+    said = second.flip([record | {"receiptHandle": ""} for record in records])
+    assert (asked(lab), failures(said)) == (0, set())
+    assert said.metrics["NotStanding"] == 1
+    assert any("'burstwatch' has been in this account" in warning for warning in said.warnings)
+    assert the_line(said, wanting)["message"] == "not done: this deployment only proposes"
+
+
+# ---- what AWS says
+
+
+@pytest.mark.parametrize(
+    ("fault", "done", "code", "kind"),
+    [
+        ({"code": "IncorrectModificationState"}, "refused", "IncorrectModificationState", "FlipRefused"),
+        (
+            {
+                "code": "VolumeModificationRateExceeded",
+                "message": "You've reached the maximum modification rate per volume limit. Wait until"
+                " 2026-11-20T21:00:00Z before issuing another modification request.",
+            },
+            "refused",
+            "VolumeModificationRateExceeded",
+            "FlipRefused",
+        ),
+        ({"code": "MaxIOPSLimitExceeded"}, "refused", "MaxIOPSLimitExceeded", "FlipRefused"),
+        ({"code": "InvalidParameterValue"}, "failed", "InvalidParameterValue", "FlipFailed"),
+        (
+            {"code": "UnauthorizedOperation", "message": "You are not authorized to perform this operation."},
+            "failed",
+            "UnauthorizedOperation",
+            "FlipFailed",
+        ),
+    ],
+)
+def test_what_aws_refuses_is_told_and_not_sent_again_by_the_queue(
+    functions, lab, wanting, fault, done, code, kind
+):
+    lab.faults.add(Fault(action="ModifyVolume", **fault))
+    said = functions.flip()
+    assert (asked(lab), failures(said)) == (1, set())
+    line = the_line(said, wanting)
+    assert (line["action_taken"], line["error_code"]) == (done, code)
+    assert said.metrics["FlipsRefused" if done == "refused" else "FlipsFailed"] == 1
+    [alert] = functions.alerts()
+    assert alert["kind"] == kind
+    assert functions.history(wanting) == ["intent", "not_done"]
+    assert functions.ledger.states()[wanting].flip is None
+
+
+def test_a_permission_that_was_revoked_names_what_to_grant(functions, lab, wanting):
+    denied = Fault(
+        action="ModifyVolume",
+        code="UnauthorizedOperation",
+        message="You are not authorized to perform this operation. User: arn:aws:sts::123456789012:"
+        "assumed-role/burstwatch-flip/burstwatch-flip is not authorized to perform: ec2:ModifyVolume on"
+        f" resource: arn:aws:ec2:us-east-1:123456789012:volume/{wanting} because no identity-based policy"
+        " allows the ec2:ModifyVolume action",
+        status=403,
+    )
+    lab.faults.add(denied)
+    said = functions.flip()
+    assert "grant ec2:ModifyVolume" in the_line(said, wanting)["message"]
+    [alert] = functions.alerts()
+    assert "grant ec2:ModifyVolume" in " ".join(alert["evidence"]["details"])
+    for _ in range(10):
+        functions.tick(1)
+        functions.carry_out()
+    assert asked(lab) == 4, "it pauses 1, 2 and 4 minutes before it asks AWS again"
+    assert functions.kinds() == ["FlipFailed"] * 2, "after the first, the second and the fourth"
+
+
+def test_what_could_not_be_read_beside_the_volume_is_said_and_hinders_nothing(functions, lab, wanting):
+    lab.faults.add(Fault(action="DescribeInstanceTypes", code="UnauthorizedOperation", status=403))
+    said = functions.flip()
+    assert modified(lab, wanting) == ["gp3"]
+    [warning] = said.warnings
+    assert "ec2:DescribeInstanceTypes" in warning
+
+
+def test_throttled_by_aws_it_is_quiet_and_tried_again_by_a_later_tick(functions, lab, wanting):
+    lab.faults.add(Fault(action="ModifyVolume", kind="throttle", times=1))
+    said = functions.flip()
+    assert (the_line(said, wanting)["action_taken"], failures(said)) == ("failed", set())
+    assert functions.kinds() == []
+    for _ in range(3):
+        functions.tick(1)
+        functions.carry_out()
+    assert modified(lab, wanting) == ["gp3"]
+
+
+@pytest.mark.parametrize("kind", ["reset", "error"])
+def test_an_answer_that_got_lost_is_settled_by_asking_and_never_sent_again(functions, lab, wanting, kind):
+    lab.faults.add(
+        Fault(action="ModifyVolume", kind=kind, code="InternalError", status=500, after_effect=True)
+    )
+    said = functions.flip()
+    assert (the_line(said, wanting)["action_taken"], failures(said)) == ("in_flight", set())
+    lab.faults.clear()
+    for _ in range(4):
+        functions.tick(1)
+        assert functions.requests() == []
+    assert (asked(lab), modified(lab, wanting)) == (1, ["gp3"])
+    assert "VolumeFlipped" in functions.kinds()
+
+
+def test_a_request_that_never_reached_aws_is_asked_for_again_after_two_minutes(functions, lab, wanting):
+    lab.faults.add(Fault(action="ModifyVolume", kind="reset", times=1))
+    functions.flip()
+    for _ in range(6):
+        functions.tick(1)
+        functions.carry_out()
+    assert (asked(lab), modified(lab, wanting)) == (2, ["gp3"])
+
+
+# ---- when something of ours fails
+
+
+def test_alerts_that_the_topic_does_not_take_go_out_with_the_next_tick(functions, lab, wanting):
+    lab.faults.add(Fault(action="Publish", code="AuthorizationError", message="no", status=403))
+    said = functions.flip()
+    assert (modified(lab, wanting), failures(said)) == (["gp3"], set())
+    assert (said.metrics["AlertsSent"], said.metrics["AlertsNotDelivered"]) == (0, 1)
+    assert said.warnings
+    lab.faults.clear()
+    functions.tick(1)
+    assert functions.kinds() == ["VolumeFlipped"]
+
+
+def test_a_ledger_that_is_down_leaves_the_volume_alone_and_says_so(functions, lab, wanting):
+    functions.flip([a_message("?", group="warm-up")])
+    lab.faults.add(Fault(action="TransactWriteItems", code="AccessDeniedException", message="no"))
+    said = functions.flip()
+    assert (asked(lab), len(failures(said))) == (0, 1)
+    line = the_line(said, wanting)
+    assert line["level"] == "ERROR"
+    assert "dynamodb" in line["message"].lower()
+    lab.faults.clear()
+    functions.flip()
+    assert modified(lab, wanting) == ["gp3"]
+
+
+def test_a_mistake_of_ours_about_one_volume_is_loud_and_holds_up_no_other(functions, lab, monkeypatch):
+    broken, fine = (add_critical(lab, name, tags=AUTO) for name in ("broken", "fine"))
+    functions.watch("sweep")
+    real = flip.carry_out
+
+    def carry_out(shell, orders, gathering):
+        if orders[0].volume_id == broken:
+            raise ZeroDivisionError("division by zero")
+        return real(shell, orders, gathering)
+
+    monkeypatch.setattr(flip, "carry_out", carry_out)
+    said = functions.flip()
+    assert len(failures(said)) == 1
+    assert modified(lab, fine) == ["gp3"]
+    [line] = said.of(broken)
+    assert line["level"] == "ERROR"
+    assert "ZeroDivisionError" in line["exception"]
+    assert said.metrics["FlipsFailed"] == 1
+
+
+@pytest.mark.parametrize("event", [{}, {"Records": []}, {"Records": "?"}, {"detail": 1}])
+def test_an_event_that_is_no_batch_is_an_error(functions, lab, event):
+    with pytest.raises(Exception, match="batch"):
+        functions.invoke("flip", event)
+    assert asked(lab) == 0
+
+
+# ---- the way back
+
+
+def test_a_return_is_asked_for_and_carried_out_in_the_same_way(functions, lab):
+    functions.deploy_policy(RETURNS)
+    lab.clock.advance(29)
+    volume_id = add_critical(lab, tags=AUTO | {"burstwatch:target": "io1"})
+    functions.tick()
+    functions.flip()
+    lab.fleet.set_load(volume_id, "idle")
+    lab.fleet.end_modification(volume_id)
+    back = []
+    while not back:
+        functions.tick(1)
+        back = functions.requests()
+    assert json.loads(back[0]["body"])["direction"] == "back"
+    said = functions.flip(back)
+    assert (modified(lab, volume_id), said.metrics["FlipsBack"]) == (["io1", "gp2"], 1)
+    said = functions.flip([record | {"receiptHandle": ""} for record in back])
+    assert (asked(lab), failures(said)) == (2, set())
+
+
+def test_a_tag_removed_before_the_return_leaves_the_volume_where_it_is(functions, lab):
+    functions.deploy_policy(RETURNS)
+    lab.clock.advance(29)
+    volume_id = add_critical(lab, tags=AUTO | {"burstwatch:target": "io1"})
+    functions.tick()
+    functions.flip()
+    lab.fleet.set_load(volume_id, "idle")
+    lab.fleet.end_modification(volume_id)
+    back = []
+    while not back:
+        functions.tick(1)
+        back = functions.requests()
+    lab.fleet.set_tags(volume_id, {"burstwatch:mode": None})
+    said = functions.flip(back)
+    assert (modified(lab, volume_id), failures(said)) == (["io1"], set())
+    assert the_line(said, volume_id)["error_code"] == "not_opted_in"
+
+
+def test_caps_hold_over_requests_of_several_invocations(functions, lab):
+    functions.deploy_policy("version: 1\nflip:\n  fleet_cap: 1\n")
+    lab.clock.advance(29)
+    for number in range(3):
+        add_exhausted(lab, f"ci-{number}", tags=AUTO)
+    functions.watch("sweep")
+    for record in functions.requests():
+        functions.flip([record])
+    assert asked(lab) == 1
+    assert sorted(functions.kinds())[-3:] == ["FlipRefused", "FlipRefused", "VolumeFlipped"]
+
+
+def test_a_calm_volume_that_somebody_asks_for_is_flipped_only_with_its_tag(functions, lab):
+    """Who can write into the queue can ask for no more than the tag allows."""
+    calm = add_calm(lab)
+    add_critical(lab, tags=AUTO)
+    functions.watch("sweep")
+    [request] = functions.requests()
+    forged = json.loads(request["body"]) | {"volume_id": calm}
+    said = functions.flip([a_message(json.dumps(forged), group=calm)])
+    assert (asked(lab), the_line(said, calm)["error_code"]) == (0, "not_opted_in")

@@ -1,0 +1,287 @@
+"""What ddprobe reports from a host: evidence for people, bounded and doubted, and never a flip."""
+
+import json
+
+import pytest
+from operators_desk import OperatorsDesk, add, add_calm, add_critical, add_warning, asked
+from some_functions import ACCOUNT, AUTO, instant, some_functions
+
+from burstwatch.core.ledger import EntryKind
+
+HOST = "i-0123456789abcdef0"
+OTHER_HOST = "i-0fedcba9876543210"
+STRANGE = "vol-0feedfeedfeedfeed"
+TOP = [{"comm": "systemd-udevd", "wchan": "blk_mq_get_tag", "count": 3}]
+
+
+@pytest.fixture
+def functions(monkeypatch):
+    with some_functions(monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def lab(functions):
+    return functions.lab
+
+
+def a_stall(functions, volume_id, *, ago_s=10, detail=None, **changes):
+    """As EventBridge hands on what ddprobe put on its bus."""
+    now_s = functions.lab.clock.now_s()
+    told = {
+        "schema": "burstwatch.probe/v1",
+        "instance_id": HOST,
+        "volume_id": volume_id,
+        "verdict": "critical",
+        "cause": "throttled",
+        "total_s": 8.25,
+        "started_at": instant(now_s - ago_s),
+        "top": TOP,
+    }
+    return {
+        "version": "0",
+        "id": "00000000-0000-4000-8000-000000000000",
+        "detail-type": "stall",
+        "source": "burstwatch.ddprobe",
+        "account": ACCOUNT,
+        "time": instant(now_s),
+        "region": "us-east-1",
+        "resources": [],
+        "detail": told | (detail or {}),
+    } | changes
+
+
+def report(functions, volume_id, **given):
+    return functions.invoke("settle", a_stall(functions, volume_id, **given))
+
+
+def stalls_of(functions, volume_id):
+    return [entry for entry in functions.ledger.entries(volume_id) if entry.kind is EntryKind.STALL]
+
+
+def test_a_stall_of_a_volume_that_looks_well_reaches_people_and_the_ledger(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    said = report(functions, volume_id, ago_s=65)
+    [alert] = functions.alerts()
+    assert (alert["kind"], alert["volume"]["volume_id"]) == ("HostStallReported", volume_id)
+    host = alert["evidence"]["host"]
+    assert (host["instance_id"], host["total_s"], host["age_s"], host["top"]) == (HOST, 8.25, 65, TOP)
+    assert alert["evidence"]["host_says"][0].startswith(f"Its host {HOST} reported 65 s ago")
+    assert alert["runbook"].endswith("/HostStallReported.md")
+    [entry] = stalls_of(functions, volume_id)
+    assert (entry.body["cause"], entry.body["total_s"]) == ("throttled", 8.25)
+    assert said.metrics["ProbeEventsDropped"] == 0
+    assert said.result["looked_at"] == 1
+
+
+def test_by_itself_it_is_told_once_an_hour(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    for _ in range(12):
+        report(functions, volume_id)
+        lab.clock.advance(299)
+        functions.tick()
+    assert functions.kinds() == ["HostStallReported"]
+    assert len(stalls_of(functions, volume_id)) == 12
+    lab.clock.advance(60)
+    report(functions, volume_id)
+    assert functions.kinds() == ["HostStallReported"]
+
+
+def test_the_next_alert_about_the_volume_carries_it_with_its_age(functions, lab):
+    volume_id = add(lab, "ci-7", "steady:3000", balance_pct=100, minutes=4, instance_id=HOST)
+    functions.tick()
+    report(functions, volume_id)
+    assert functions.kinds() == ["HostStallReported"]
+    for _ in range(20):
+        functions.tick(1)
+        if alerts := functions.alerts():
+            break
+    [alert] = alerts
+    assert alert["kind"] == "BurstBalanceDraining"
+    assert alert["evidence"]["host"]["age_s"] == lab.clock.now_s() % 3600 + 10
+    assert "ago: a synchronous write took 8.2 s" in alert["evidence"]["host_says"][0]
+
+
+def test_of_a_volume_that_people_know_to_drain_nothing_more_is_told_until_the_next_alert(functions, lab):
+    volume_id = add_warning(lab, instance_id=HOST)
+    functions.tick()
+    assert functions.kinds() == ["BurstBalanceDraining"]
+    report(functions, volume_id)
+    assert functions.kinds() == []
+    assert len(stalls_of(functions, volume_id)) == 1
+    for _ in range(40):
+        functions.tick(1)
+        if alerts := functions.alerts():
+            break
+    assert alerts[0]["level"] == "critical"
+    assert alerts[0]["evidence"]["host"]["cause"] == "throttled"
+
+
+def test_where_the_look_it_leads_to_has_news_of_its_own_one_alert_tells_both(functions, lab):
+    volume_id = add_critical(lab, instance_id=HOST)
+    report(functions, volume_id)
+    [alert] = functions.alerts()
+    assert alert["kind"] == "BurstBalanceDraining"
+    assert alert["evidence"]["host"]["total_s"] == 8.25
+
+
+def test_an_hour_later_it_is_in_no_alert_any_more(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    report(functions, volume_id)
+    functions.alerts()
+    lab.clock.advance(3540)
+    lab.fleet.set_load(volume_id, "steady:3000")
+    for _ in range(30):
+        functions.tick(1)
+    alerts = functions.alerts()
+    assert alerts
+    assert all("host" not in alert["evidence"] for alert in alerts)
+
+
+@pytest.mark.parametrize("cause", ["exhausted", "throttled", "flip it now"])
+def test_it_never_leads_to_a_flip(functions, lab, cause):
+    volume_id = add_calm(lab, tags=AUTO, instance_id=HOST)
+    for _ in range(5):
+        report(functions, volume_id, detail={"cause": cause, "total_s": 600})
+        functions.tick(1)
+    assert (functions.requests(), asked(lab)) == ([], 0)
+    assert functions.ledger.states()[volume_id].level == "ok"
+
+
+def test_a_volume_that_never_was_on_gp2_may_stall_too(functions, lab):
+    volume_id = add(lab, "data", volume_type="gp3", instance_id=HOST)
+    report(functions, volume_id)
+    assert functions.kinds() == ["HostStallReported"]
+    assert functions.requests() == []
+
+
+# ---- what is not believed
+
+
+@pytest.mark.parametrize("attached_to", [OTHER_HOST, None])
+def test_a_report_by_an_instance_that_the_volume_is_not_attached_to_is_dropped(functions, lab, attached_to):
+    volume_id = add_calm(lab, instance_id=attached_to, attached=attached_to is not None)
+    said = report(functions, volume_id)
+    assert said.metrics["ProbeEventsDropped"] == 1
+    [warning] = said.warnings
+    assert f"which is attached to {attached_to or 'no instance'}" in warning
+    assert (functions.kinds(), stalls_of(functions, volume_id)) == ([], [])
+    assert functions.ledger.states() == {}
+
+
+def test_a_report_of_a_volume_that_nobody_knows_is_dropped(functions, lab):
+    said = report(functions, STRANGE)
+    assert said.metrics["ProbeEventsDropped"] == 1
+    assert f"reports of {STRANGE}, which does not exist" in said.warnings[0]
+    assert functions.ledger.states() == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"detail": {"schema": "burstwatch.probe/v2"}},
+        {"detail": {"volume_id": "vol-1"}},
+        {"detail": {"total_s": -1}},
+        {"detail": {"started_at": "2026-11-20T18:30:00Z"}},
+        {"detail": {"started_at": None, "instance_id": "\x1b[31m" * 500}},
+        {"detail-type": "greeting"},
+        {"detail-type": None},
+    ],
+)
+def test_a_malformed_report_is_dropped_and_counted_and_fails_nothing(functions, lab, changes):
+    volume_id = add_calm(lab, instance_id=HOST)
+    lab.faults.forget_calls()
+    said = report(functions, volume_id, **changes)
+    assert said.metrics["ProbeEventsDropped"] == 1
+    assert said.result == {"looked_at": 0}
+    [warning] = said.warnings
+    assert len(warning) < 400
+    assert "\x1b" not in warning
+    assert functions.ledger.states() == {}
+    assert not lab.faults.calls().get("DescribeVolumes")
+
+
+@pytest.mark.parametrize("detail", [None, "stall", [], 7])
+def test_a_report_whose_detail_is_no_object_is_dropped(functions, lab, detail):
+    said = functions.invoke("settle", a_stall(functions, STRANGE) | {"detail": detail})
+    assert said.metrics["ProbeEventsDropped"] == 1
+
+
+def test_more_than_one_a_minute_of_a_volume_are_dropped_and_counted(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    said = []
+    for _ in range(12):
+        said.append(report(functions, volume_id))
+        lab.clock.advance(10)
+    assert [each.metrics["ProbeEventsDropped"] for each in said] == [0, 1, 1, 1, 1, 1] * 2
+    assert len(stalls_of(functions, volume_id)) == 2
+
+
+def test_a_doubled_event_adds_nothing(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    event = a_stall(functions, volume_id)
+    functions.invoke("settle", event)
+    lab.clock.advance(3)
+    assert functions.invoke("settle", event).metrics["ProbeEventsDropped"] == 1
+    assert len(stalls_of(functions, volume_id)) == 1
+
+
+def test_a_report_that_comes_hours_late_calls_nobody(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    said = report(functions, volume_id, ago_s=2 * 3600)
+    assert functions.kinds() == []
+    assert said.metrics["ProbeEventsDropped"] == 1
+    assert "stood still 119 min ago" in said.warnings[0]
+
+
+def test_a_volume_that_stands_still_for_hours_is_no_old_story(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    said = report(functions, volume_id, ago_s=2 * 3600, detail={"total_s": 7190})
+    assert said.metrics["ProbeEventsDropped"] == 0
+    [alert] = functions.alerts()
+    assert alert["evidence"]["summary"] == "stood still for 7,190.0 s, says its host"
+
+
+def test_what_a_host_writes_is_inert_wherever_it_is_shown(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    evil = [{"comm": "<!channel>\n\x1b[2J" + "x" * 999, "wchan": "\u202ereversed", "count": 1}] * 200
+    said = report(functions, volume_id, detail={"top": evil, "cause": "\u0000" * 50 + "a\nb"})
+    [alert] = functions.alerts()
+    text = json.dumps(alert, ensure_ascii=False)
+    assert not {"\x1b", "\x00", "\u202e"} & set(text)
+    assert "\n" not in alert["evidence"]["host"]["top"][0]["comm"]
+    assert len(alert["evidence"]["host"]["top"]) <= 10
+    assert len(text) < 8000
+    assert "\\u001b" not in said.text
+
+
+# ---- who is told
+
+
+@pytest.mark.parametrize("tags", [{"burstwatch:mode": "observe"}, {"burstwatch:ignore": "true"}])
+def test_of_a_volume_that_is_only_observed_nobody_is_told(functions, lab, tags):
+    volume_id = add_calm(lab, tags=tags, instance_id=HOST)
+    report(functions, volume_id)
+    assert functions.kinds() == []
+    assert len(stalls_of(functions, volume_id)) == ("burstwatch:mode" in tags)
+
+
+def test_the_history_shows_it(functions, lab, tmp_path, monkeypatch, capsys):
+    volume_id = add_calm(lab, instance_id=HOST)
+    report(functions, volume_id)
+    desk = OperatorsDesk(tmp_path, monkeypatch, capsys)
+    desk.set(**lab.environment)
+    ran = desk.run("history", volume_id)
+    assert ran.code == 0
+    assert "stood still for 8.2 s, says its host" in " ".join(ran.out.split())
+    found = json.loads(desk.run("history", volume_id, "--json").out)
+    assert "systemd-udevd" in json.dumps(found)
+
+
+def test_a_second_deployment_takes_reports_too(functions, lab):
+    """Each deployment has a ledger of its own, and people of its own."""
+    volume_id = add_calm(lab, instance_id=HOST)
+    functions.ssm.put_parameter(Name="/burstwatch/deployments/aaa", Value="{}", Type="String")
+    said = report(functions, volume_id)
+    assert said.metrics["NotStanding"] == 1
+    assert functions.kinds() == ["HostStallReported"]

@@ -1,0 +1,147 @@
+"""Who watches the watchdog: every alarm says what silence means and where its page is, and can fire."""
+
+import re
+
+import pytest
+from reading_templates import ROOT, as_text, short
+from stacks import default, everything, synth
+
+AWS_OWN = {"AWS/Lambda", "AWS/SQS"}
+DEFAULT = {
+    "WatchdogSilent", "WatchdogErrors", "WatchdogThrottled", "TicksDeadLettered", "AlertsDeadLettered",
+    "FlipRequestsDeadLettered", "VolumesUnread", "DatapointsTooOld", "AlertsNotDelivered", "FlipsFailed",
+    "FlipsStuck",
+}  # fmt: skip
+
+
+def alarms_of(stack):
+    return list(stack.of_type("AWS::CloudWatch::Alarm").values())
+
+
+def kind_of(alarm):
+    """The name of the alarm's page: its own without the deployment before and the function behind it."""
+    [kind] = re.findall(r"-([A-Z][A-Za-z]+)(?:-[a-z]+)?$", alarm["AlarmName"])
+    return kind
+
+
+def named(stack, kind):
+    return [alarm for alarm in alarms_of(stack) if kind_of(alarm) == kind]
+
+
+def test_the_default_stack_has_these_alarms():
+    assert {kind_of(alarm) for alarm in alarms_of(default())} == DEFAULT
+
+
+def test_without_flips_there_is_no_alarm_about_them():
+    kinds = {kind_of(alarm) for alarm in alarms_of(synth("flips: false"))}
+    assert kinds == DEFAULT - {"FlipRequestsDeadLettered", "FlipsFailed", "FlipsStuck"}
+
+
+@pytest.mark.parametrize("stage", [default, everything])
+def test_each_alarm_says_how_it_takes_missing_data_and_how_long_it_waits(stage):
+    for alarm in alarms_of(stage()):
+        assert alarm["TreatMissingData"] in {"breaching", "notBreaching"}
+        assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] >= 1
+
+
+@pytest.mark.parametrize("stage", [default, everything])
+def test_each_alarm_names_its_page_and_the_page_is_there(stage):
+    for alarm in alarms_of(stage()):
+        kind = kind_of(alarm)
+        assert alarm["AlarmDescription"].endswith(f"Runbook: runbooks/{kind}.md")
+        assert (ROOT / "runbooks" / f"{kind}.md").read_text().startswith(f"# {kind}\n")
+        assert len(alarm["AlarmDescription"]) <= 1024
+
+
+def test_the_pages_are_where_the_policy_says(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\nalerts: {runbooks_url: https://wiki.example.com/burstwatch/}\n")
+    for alarm in alarms_of(synth(f"policy: {policy}")):
+        page = f"https://wiki.example.com/burstwatch/{kind_of(alarm)}.md"
+        assert alarm["AlarmDescription"].endswith(f" Runbook: {page}")
+
+
+@pytest.mark.parametrize("stage", [default, everything])
+def test_each_alarm_tells_people_when_it_begins_and_when_it_is_over(stage):
+    for alarm in alarms_of(stage()):
+        assert as_text(alarm["AlarmActions"]) == as_text(alarm["OKActions"]) == "${AlertsTopic}"
+
+
+def test_silence_is_an_alarm_that_needs_none_of_our_code():
+    [alarm] = named(default(), "WatchdogSilent")
+    assert alarm["TreatMissingData"] == "breaching"
+    assert (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"]) == (
+        "AWS/Lambda",
+        "Invocations",
+        "Sum",
+    )
+    assert as_text(alarm["Dimensions"][0]["Value"]) == "${WatchFunction}"
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+    assert alarm["Period"] * alarm["EvaluationPeriods"] == 600
+
+
+@pytest.mark.parametrize(
+    ("kind", "functions"),
+    [
+        ("WatchdogErrors", {"${WatchFunction}", "${FlipFunction}", "${SettleFunction}", "${NotifyFunction}"}),
+        ("WatchdogThrottled", {"${WatchFunction}", "${FlipFunction}"}),
+    ],
+)
+def test_functions_are_watched_by_lambdas_own_metrics(kind, functions):
+    """What throttles settle or notify for long ends in a queue of what failed, which has an alarm."""
+    assert {as_text(alarm["Dimensions"][0]["Value"]) for alarm in named(default(), kind)} == functions
+
+
+def test_every_dead_letter_queue_has_an_alarm():
+    watched = {
+        as_text(alarm["Dimensions"][0]["Value"])
+        for alarm in alarms_of(default())
+        if alarm["Namespace"] == "AWS/SQS"
+    }
+    dead = {
+        f"${{{name}.QueueName}}"
+        for name in (short(each) for each in default().of_type("AWS::SQS::Queue"))
+        if name != "FlipRequestsQueue"
+    }
+    assert watched == dead
+
+
+def test_our_own_metrics_are_only_looked_at_where_aws_has_none():
+    own = {kind_of(alarm) for alarm in alarms_of(default()) if alarm["Namespace"] not in AWS_OWN}
+    assert own == {"VolumesUnread", "DatapointsTooOld", "AlertsNotDelivered", "FlipsFailed", "FlipsStuck"}
+    for alarm in alarms_of(default()):
+        if alarm["Namespace"] not in AWS_OWN:
+            assert alarm["Namespace"] == "Burstwatch"
+            assert alarm["Dimensions"] == [{"Name": "service", "Value": "burstwatch"}]
+
+
+def test_datapoints_are_too_old_at_twice_the_lag_that_the_policy_counts_on(tmp_path):
+    [alarm] = named(default(), "DatapointsTooOld")
+    assert alarm["Threshold"] == 2 * 300
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\ncadence: {metric_lag: 3m}\n")
+    [alarm] = named(synth(f"policy: {policy}"), "DatapointsTooOld")
+    assert alarm["Threshold"] == 2 * 180
+
+
+def test_the_net_is_off_unless_asked_for_and_then_needs_none_of_our_code():
+    assert named(default(), "LowBurstBalance") == []
+    [net] = named(everything(), "LowBurstBalance")
+    [query] = net["Metrics"]
+    assert query["Expression"] == (
+        'SELECT MIN(BurstBalance) FROM SCHEMA("AWS/EBS", VolumeId) GROUP BY VolumeId'
+        " ORDER BY MIN() ASC LIMIT 500"
+    )
+    assert (net["Threshold"], net["ComparisonOperator"]) == (20, "LessThanOrEqualToThreshold")
+
+
+def test_the_dashboard_shows_every_alarm_and_every_function():
+    body = as_text(default().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    for logical_id in default().of_type("AWS::CloudWatch::Alarm"):
+        assert short(logical_id) in body
+    for verb in ("Watch", "Flip", "Settle", "Notify"):
+        assert f"${{{verb}Function}}" in body
+
+
+def test_a_stage_may_do_without_the_dashboard():
+    assert synth("dashboard: false").of_type("AWS::CloudWatch::Dashboard") == {}

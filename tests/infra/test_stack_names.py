@@ -1,0 +1,123 @@
+"""The stack and the functions meet by name: each side is read as text, as neither imports the other."""
+
+import ast
+import re
+
+import pytest
+from reading_templates import ROOT, as_text
+from stacks import default, everything
+
+BURSTWATCH = ROOT / "lambdas" / "burstwatch"
+LAMBDAS_OWN = {"AWS_REGION"}
+EXPECTED = {
+    "watch": {"LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT", "FLIP_QUEUE_URL"},
+    "settle": {"LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT", "FLIP_QUEUE_URL"},
+    "flip": {"LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT"},
+    "notify": {"LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT", "SLACK_SECRET", "CHAT_TOPIC_ARN"},
+}
+
+
+def constants_of(path):
+    """The texts that a module gives names to, by name."""
+    return {
+        node.target.id: node.value.value
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    }
+
+
+def variables_read():
+    """Every variable of ours that the functions know."""
+    sources = (
+        BURSTWATCH / "settings.py",
+        BURSTWATCH / "function_settings.py",
+        BURSTWATCH / "observability.py",
+    )
+    return {
+        value
+        for path in sources
+        for value in constants_of(path).values()
+        if re.match(r"(BURSTWATCH|POWERTOOLS)_", value)
+    }
+
+
+@pytest.mark.parametrize("verb", EXPECTED)
+def test_each_function_is_told_what_it_needs(verb):
+    told = {name for name in everything().environment(verb) if name.startswith("BURSTWATCH_")}
+    assert told == {f"BURSTWATCH_{name}" for name in EXPECTED[verb]}
+
+
+def test_every_variable_that_the_stack_sets_is_one_that_the_functions_read():
+    told = {name for verb in EXPECTED for name in everything().environment(verb)}
+    assert told <= variables_read()
+
+
+def test_metrics_are_told_in_the_namespace_and_dimension_that_alarms_and_dashboard_look_at():
+    for verb in EXPECTED:
+        environment = everything().environment(verb)
+        assert environment["POWERTOOLS_METRICS_NAMESPACE"] == "Burstwatch"
+        assert environment["POWERTOOLS_SERVICE_NAME"] == environment["BURSTWATCH_DEPLOYMENT"] == "watch-all"
+
+
+def metrics_told():
+    """The metrics of the functions, from the enumeration that names them."""
+    tree = ast.parse((BURSTWATCH / "observability.py").read_text())
+    [names] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Metric"]
+    return {node.value.value for node in names.body if isinstance(node, ast.Assign)}
+
+
+def test_every_metric_that_alarms_and_dashboard_look_at_is_one_that_the_functions_tell():
+    looked_at = {
+        alarm["MetricName"]
+        for alarm in everything().of_type("AWS::CloudWatch::Alarm").values()
+        if alarm.get("Namespace") == "Burstwatch"
+    }
+    body = as_text(everything().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    looked_at |= set(re.findall(r'\["Burstwatch","(\w+)","service","watch-all"', body))
+    assert len(looked_at) > 10
+    assert looked_at <= metrics_told()
+
+
+def test_every_handler_that_the_stack_names_is_there():
+    for function in everything().of_type("AWS::Lambda::Function").values():
+        *module, name = function["Handler"].split(".")
+        source = (ROOT / "lambdas").joinpath(*module).with_suffix(".py").read_text()
+        assert re.search(rf"^(def {name}\(|{name}\b.*=)", source, re.MULTILINE), function["Handler"]
+
+
+def test_the_part_of_the_table_that_notify_may_use_is_the_one_that_it_uses():
+    sent = constants_of(BURSTWATCH / "adapters" / "sent.py")
+    assert sent["PARTITION"] == "sent"
+    [statement] = [s for s in default().statements()["NotifyRole"] if s["Sid"] == "RememberWhatWasSent"]
+    assert statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] == ["sent*"]
+    expiry = default().only("AWS::DynamoDB::GlobalTable")["TimeToLiveSpecification"]
+    assert expiry == {"AttributeName": sent["EXPIRES"], "Enabled": True}
+
+
+def test_the_list_of_deployments_is_where_the_functions_look():
+    deployments = constants_of(BURSTWATCH / "adapters" / "deployments.py")
+    names = {p["Name"] for p in default().of_type("AWS::SSM::Parameter").values()}
+    assert f"{deployments['PATH']}/burstwatch" in names
+    [card] = [
+        p["Value"] for p in default().of_type("AWS::SSM::Parameter").values() if "deployments" in p["Name"]
+    ]
+    assert f'"schema":"{deployments["SCHEMA"]}"' in as_text(card)
+
+
+def test_events_of_probes_are_those_that_settle_knows():
+    source = constants_of(BURSTWATCH / "handlers" / "settle.py")["PROBE_SOURCE"]
+    patterns = [rule["EventPattern"]["source"] for rule in default().of_type("AWS::Events::Rule").values()]
+    assert [source] in patterns
+
+
+def test_a_pushed_policy_may_be_read_where_burstctl_puts_it():
+    suffix = constants_of(BURSTWATCH / "function_settings.py")["_PUSHED"]
+    [statement] = [s for s in default().statements()["WatchRole"] if s["Sid"] == "ReadPolicy"]
+    policy = default().environment("watch")["BURSTWATCH_POLICY"]
+    assert [as_text(r).partition(":parameter")[2] for r in statement["Resource"]] == [
+        policy,
+        f"{policy}{suffix}",
+    ]

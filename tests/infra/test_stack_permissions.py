@@ -1,0 +1,177 @@
+"""Least privilege, proved: what the synthesized policies allow, to the letter, and what they never do."""
+
+from pathlib import Path
+
+import pytest
+from reading_templates import ROOT, VERBS, as_text, listed, permissions_of
+from stacks import default, everything, synth
+
+TRANSCRIPT = Path(__file__).with_name("permissions.txt")
+
+# Resources that AWS forces a wildcard on, each acknowledged beside the permission in infra/permissions.py.
+FORCED = {
+    "ReadVolumes": "*",
+    "ReadMetrics": "*",
+    "ReadInstanceTypes": "*",
+    "Trace": "*",
+    "ModifyOptedInVolumes": "arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:volume/*",
+    "ReadSecret": (
+        "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:burstwatch/slack-??????"
+    ),
+}
+READS_ONLY = {"ec2:Describe", "cloudwatch:Get", "xray:Put"}
+
+
+def allowed(stack):
+    """Role and statement of everything that is allowed."""
+    return [
+        (role, statement)
+        for role, statements in stack.statements().items()
+        for statement in statements
+        if statement["Effect"] == "Allow"
+    ]
+
+
+def may(stack, action):
+    """The roles that are allowed this action."""
+    return {role for role, statement in allowed(stack) if action in listed(statement["Action"])}
+
+
+def test_the_permissions_are_those_of_the_transcript(pytestconfig):
+    if pytestconfig.getoption("--rewrite"):
+        TRANSCRIPT.write_text(permissions_of(default()))
+    assert permissions_of(default()) == TRANSCRIPT.read_text(), (
+        "the stack's permissions changed; if each change is meant, run"
+        f" `pytest tests/infra --rewrite` and commit {TRANSCRIPT.name} with the reason"
+    )
+
+
+@pytest.mark.parametrize("stage", [default, everything])
+def test_only_flip_may_modify_and_only_volumes_that_opted_in(stage):
+    stack = stage()
+    modifying = [
+        (role, statement)
+        for role, statement in allowed(stack)
+        if any(
+            not action.startswith("ec2:Describe")
+            for action in listed(statement["Action"])
+            if action.startswith("ec2:")
+        )
+    ]
+    [(role, statement)] = modifying
+    assert role == "FlipRole"
+    assert statement["Action"] == "ec2:ModifyVolume"
+    assert as_text(statement["Resource"]) == FORCED["ModifyOptedInVolumes"]
+    assert statement["Condition"] == {"StringEquals": {"ec2:ResourceTag/burstwatch:mode": "auto"}}
+
+
+def test_the_tag_in_the_condition_is_the_one_of_the_policy(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\nmode: {opt_in_tag: storage:may-flip=Yes}\n")
+    stack = synth(f"policy: {policy}")
+    [conditions] = [s["Condition"] for _, s in allowed(stack) if s["Action"] == "ec2:ModifyVolume"]
+    assert conditions == {"StringEquals": {"ec2:ResourceTag/storage:may-flip": "Yes"}}
+    card = [p["Value"] for p in stack.of_type("AWS::SSM::Parameter").values() if "deployments" in p["Name"]]
+    assert '"opt_in_tag":{"key":"storage:may-flip","value":"Yes"}' in as_text(card[0])
+
+
+def test_without_flips_nothing_in_the_stack_may_modify_anything():
+    stack = synth("flips: false")
+    assert may(stack, "ec2:ModifyVolume") == set()
+    assert "ModifyVolume" not in permissions_of(stack)
+    assert {f["Handler"].split(".")[2] for f in stack.of_type("AWS::Lambda::Function").values()} == {
+        "watch", "settle", "notify",
+    }  # fmt: skip
+    assert not any(queue.get("FifoQueue") for queue in stack.of_type("AWS::SQS::Queue").values())
+    assert stack.of_type("AWS::Lambda::EventSourceMapping") == {}
+    assert "BURSTWATCH_FLIP_QUEUE_URL" not in stack.environment("watch")
+
+
+@pytest.mark.parametrize("stage", [default, everything])
+def test_every_action_is_named_and_every_wildcard_is_one_that_aws_forces(stage):
+    for role, statement in allowed(stage()):
+        assert not any("*" in action for action in listed(statement["Action"])), role
+        for resource in map(as_text, listed(statement["Resource"])):
+            if "*" in resource or "?" in resource:
+                assert FORCED.get(statement["Sid"]) == resource, (role, resource)
+
+
+@pytest.mark.parametrize("stage", [default, everything])
+def test_what_is_allowed_on_everything_changes_nothing(stage):
+    for role, statement in allowed(stage()):
+        if "*" in map(as_text, listed(statement["Resource"])):
+            for action in listed(statement["Action"]):
+                assert any(action.startswith(read) for read in READS_ONLY), (role, action)
+
+
+def test_each_function_has_a_role_of_its_own_and_no_policy_of_anybody_else():
+    functions = everything().of_type("AWS::Lambda::Function").values()
+    roles = [as_text(function["Role"]) for function in functions]
+    assert sorted(roles) == sorted(f"${{{verb}Role.Arn}}" for verb in VERBS)
+    for role in everything().of_type("AWS::IAM::Role").values():
+        assert not role.keys() & {"ManagedPolicyArns", "Policies"}
+    assert everything().of_type("AWS::IAM::ManagedPolicy") == {}
+
+
+def test_nobody_may_write_the_policy_or_say_who_is_deployed():
+    actions = {action for _, s in allowed(everything()) for action in listed(s["Action"])}
+    assert {action for action in actions if action.startswith("ssm:")} == {
+        "ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath",
+    }  # fmt: skip
+    assert not any(action.startswith(("iam:", "sts:", "s3:", "events:", "scheduler:")) for action in actions)
+
+
+def test_nobody_may_scan_or_change_the_ledgers_table():
+    actions = {action for _, s in allowed(everything()) for action in listed(s["Action"])}
+    assert {action for action in actions if action.startswith("dynamodb:")} == {
+        "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:PutItem",
+        "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem",
+    }  # fmt: skip
+
+
+def test_notify_sees_no_volume_and_of_the_ledger_only_what_was_sent():
+    actions = {a for role, s in allowed(everything()) if role == "NotifyRole" for a in listed(s["Action"])}
+    assert not any(action.startswith(("ec2:", "cloudwatch:", "sqs:Receive", "ssm:")) for action in actions)
+    [ledger] = [
+        s for role, s in allowed(everything()) if role == "NotifyRole" and "RememberWhatWasSent" in s["Sid"]
+    ]
+    assert ledger["Condition"] == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["sent*"]}}
+
+
+def test_the_secret_is_read_by_notify_alone_and_only_if_there_is_one():
+    assert may(everything(), "secretsmanager:GetSecretValue") == {"NotifyRole"}
+    assert may(default(), "secretsmanager:GetSecretValue") == set()
+
+
+def test_traces_are_allowed_only_where_they_are_made():
+    assert may(default(), "xray:PutTraceSegments") == set()
+    assert may(everything(), "xray:PutTraceSegments") == {f"{verb}Role" for verb in VERBS}
+
+
+def test_the_docs_give_a_reason_for_every_action():
+    """A row of the table in docs/deploying.md for each action that any role is allowed."""
+    text = (ROOT / "docs" / "deploying.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    for role, statement in allowed(everything()):
+        for action in listed(statement["Action"]):
+            assert any(f"`{action}`" in row for row in rows), (role, action)
+
+
+def test_cloudwatch_alarms_of_this_account_and_nobody_elses_may_publish_to_the_encrypted_topic():
+    key = default().only("AWS::KMS::Key")["KeyPolicy"]["Statement"]
+    [topic] = default().of_type("AWS::SNS::TopicPolicy").values()
+    statements = [*key, *topic["PolicyDocument"]["Statement"]]
+    alarms = {s["Sid"]: s for s in statements if "cloudwatch" in as_text(s.get("Principal", {}))}
+    assert set(alarms) == {"EncryptAlarms", "PublishAlarms"}
+    assert "kms:Decrypt" in alarms["EncryptAlarms"]["Action"]
+    assert "kms:GenerateDataKey*" in alarms["EncryptAlarms"]["Action"]
+    for statement in alarms.values():
+        assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+        assert "aws:SourceArn" in statement["Condition"]["ArnLike"]
+
+
+def test_the_probe_may_put_events_on_its_own_bus_only():
+    document = as_text(default().template["Outputs"]["ProbePolicy"]["Value"])
+    assert '"Action":"events:PutEvents"' in document
+    assert '"Resource":"${HintsProbeBus.Arn}"' in document
+    assert '"Condition":{"StringEquals":{"events:source":"burstwatch.ddprobe"}}' in document
