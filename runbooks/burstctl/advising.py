@@ -53,11 +53,13 @@ class Advised:
     """The advice, most danger and most dollars first, and all that nothing could be said about.
 
     ``unsuited`` are volumes of types that there is no advice for, ``ignored`` those tagged so, ``unread``
-    those whose history could not be read; ``start_s`` to ``end_s`` is what was asked for.
+    those whose history could not be read; ``start_s`` to ``end_s`` is what was asked for. ``again`` are the
+    options that lead another command to the same place.
     """
 
     request: Request
     region: str
+    again: Sequence[str]
     ledger: str
     now_s: float
     start_s: int
@@ -143,6 +145,7 @@ def _give_advice(desk: Desk, request: Request) -> Advised:
     return Advised(
         request=request,
         region=desk.shell.place.region,
+        again=_options_again(desk),
         ledger=desk.ledger,
         now_s=now_s,
         start_s=start_s,
@@ -181,6 +184,15 @@ def _choose(desk: Desk, request: Request, gathering: Gathering) -> _Chosen:
             chosen.volumes.append(volume)
     chosen.flips = flips
     return chosen
+
+
+def _options_again(desk: Desk) -> list[str]:
+    given = {
+        "--region": desk.shell.place.region,
+        "--profile": desk.options.profile,
+        "--ledger": desk.options.ledger,
+    }
+    return [part for name, value in given.items() if value for part in (name, value)]
 
 
 def _check_cost(volumes: int, request: Request) -> None:

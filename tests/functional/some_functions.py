@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
@@ -48,10 +49,10 @@ class Said:
     text: str
 
     @property
-    def metrics(self) -> dict[str, float]:
-        """Sums, as a metric has several values where it was told several times."""
+    def metrics(self) -> Counter[str]:
+        """Sums, as a metric has several values where it was told several times; 0 of what was not told."""
         told = (_metrics_of(blob) for blob in self.blobs)
-        return {name: sum(value) for one in told for name, value in one.items()}
+        return Counter({name: sum(value) for one in told for name, value in one.items()})
 
     @property
     def units(self) -> dict[str, str]:
@@ -86,6 +87,7 @@ class Functions:
     flips: bool = True
     policy: str = PLAIN
     last: Said | None = None
+    units: dict[str, str] = field(default_factory=dict)
     _warm: dict[str, Any] = field(default_factory=dict)
     _out: StringIO = field(default_factory=StringIO)
 
@@ -143,6 +145,7 @@ class Functions:
                     result = handler(event, a_context(verb, self.service))
             finally:
                 self.last = _read(result, self._out.getvalue())
+                self.units |= self.last.units
         return self.last
 
     def end(self) -> None:

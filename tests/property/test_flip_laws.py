@@ -9,6 +9,7 @@ operators, windows and deaths at any effect. The rules are judged by the lab's o
 import os
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from flip_world import DAY_S, FAULTS, NOTHING, OPT_IN, LatePool, Upset, World
@@ -24,6 +25,7 @@ from burstwatch.core.policy import FlipBackPolicy, FlipPolicy, Policy, QuotaRule
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.target import ReturnMode, Wish
 from burstwatch.core.windows import LeadPolicy
+from burstwatch.gather import Gathering
 from fuse import CHANNEL, Trap, die
 
 STORIES = int(os.environ.get("FLIP_STORIES", "25"))
@@ -410,6 +412,7 @@ def is_as_others_made_it(world, volume_id):
 def _one_thing_after_the_other(monkeypatch):
     """Whatever fails must fail again."""
     monkeypatch.setattr("burstwatch.flip.ThreadPoolExecutor", LatePool)
+    monkeypatch.setattr("burstwatch.shell.Gathering", partial(Gathering, monotonic=lambda: 0.0))
 
 
 TestFlipLaws = FlipLaws.TestCase

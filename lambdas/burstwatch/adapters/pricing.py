@@ -77,7 +77,7 @@ def read_prices(client: Any, region: str) -> PricesRead:
         listed = _type_price(kind, found)
         if listed is None:
             faults.append(
-                f"AWS's price list of {region} is not complete for {kind}: {_built_in_words()} are used for it"
+                f"AWS's price list of {region} is not complete for {kind}: {_built_in_words()} stand in"
             )
         by_type[kind] = listed or US_EAST_1.by_type[kind]
     as_of = min(price.published_on for price in found.values())

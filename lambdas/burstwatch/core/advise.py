@@ -48,7 +48,7 @@ _IO2_MIB_S_PER_IOPS: Final = 0.256
 
 
 class Verdict(StrEnum):
-    """What to do with a volume; ``undecided``: nothing is known of it, and moving it would cost more."""
+    """What to do with a volume; ``undecided``: too little was seen of it, and moving it would cost more."""
 
     MOVE = "move"
     STAY = "stay"
@@ -62,6 +62,9 @@ class Confidence(StrEnum):
     FAIR = "fair"
     LOW = "low"
     NONE = "none"
+
+
+_TOO_LITTLE: Final = (Confidence.LOW, Confidence.NONE)
 
 
 class Danger(StrEnum):
@@ -189,13 +192,13 @@ def advise(case: Case) -> Advice:
     options = _options(case, need)
     chosen = _choose(case, options)
     stays = options[chosen].configuration == case.now
-    is_unknown = case.usage is None and can_burst(case.volume) and stays
+    confidence = confidence_of(case.usage)
+    is_unknown = stays and can_burst(case.volume) and confidence in _TOO_LITTLE
     verdict = Verdict.UNDECIDED if is_unknown else Verdict.STAY if stays else Verdict.MOVE
     price = PriceChange(
         before_usd_per_month=options[STAY].usd_per_month,
         after_usd_per_month=options[chosen].usd_per_month,
     )
-    confidence = confidence_of(case.usage)
     return Advice(
         case=case,
         need=need,
@@ -264,16 +267,11 @@ def _iops_needed(case: Case) -> tuple[float, int, bool, str]:
     if usage is None or usage.iops is None:
         return best, best, False, "what it serves at best; its operations are not known"
     served = _within(usage.iops.at_percentile, best)
-    wanted, seen = _with_headroom(served, case), f"{served:,.0f} in {_share(usage)}"
-    if served >= AT_CEILING * best:
-        return served, max(best, wanted), True, f"{seen}, held back by its {best:,}; {_headroom(case)}"
-    if usage.is_held:
+    if usage.is_held and served < AT_CEILING * best:
         least = max(served, BURST_IOPS)
         why = f"held to its baseline for {format_duration(usage.held_s)}, so its demand is unknown"
-        return least, max(ceil(least), wanted), True, why
-    if wanted >= best:
-        return served, best, False, f"{seen}, and no more than the {best:,} that it has"
-    return served, wanted, False, f"{seen}; {_headroom(case)}"
+        return least, max(ceil(least), _with_headroom(served, case)), True, why
+    return _sized(case, usage, served, best)
 
 
 def _mib_s_needed(case: Case) -> tuple[float, int, bool, str]:
@@ -281,17 +279,31 @@ def _mib_s_needed(case: Case) -> tuple[float, int, bool, str]:
     if usage is None or usage.mib_s is None:
         return has, ceil(has), False, "what it has; its throughput is not known"
     served = _within(usage.mib_s.at_percentile, has)
+    if usage.is_held and served < AT_CEILING * has:
+        unseen, why = _unseen_mib_s(case, usage)
+        return served, max(unseen, _with_headroom(served, case)), True, why
+    return _sized(case, usage, served, has)
+
+
+def _unseen_mib_s(case: Case, usage: Usage) -> tuple[int, str]:
+    """What the volume may have wanted to move while it was held to its baseline, at most what a gp2 has."""
+    has, operation_mib = gp2_throughput_mib_s(case.volume.size_gib), usage.held_operation_mib
+    if operation_mib is None:
+        return has, "what a gp2 has; its demand is unknown"
+    kib = f"{operation_mib * 1024:,.0f} KiB"
+    why = f"{BURST_IOPS:,} operations of the {kib} that were seen while it was held to its baseline"
+    return min(has, _with_headroom(BURST_IOPS * operation_mib, case)), why
+
+
+def _sized(case: Case, usage: Usage, served: float, has: float) -> tuple[float, int, bool, str]:
+    """With headroom; more than it has only where that held it back, less only where enough was seen."""
     wanted, seen = _with_headroom(served, case), f"{served:,.0f} in {_share(usage)}"
     if served >= AT_CEILING * has:
-        return served, max(ceil(has), wanted), True, f"{seen}, held back by its {has:,.0f}; {_headroom(case)}"
-    if usage.is_held:
-        gp2_has = gp2_throughput_mib_s(case.volume.size_gib)
-        operation_mib = usage.held_operation_mib
-        if operation_mib is None:
-            return served, max(wanted, gp2_has), True, "what a gp2 has; its demand is unknown"
-        unseen = min(gp2_has, _with_headroom(BURST_IOPS * operation_mib, case))
-        why = f"{BURST_IOPS:,} operations of the {operation_mib * 1024:,.0f} KiB seen while it was held back"
-        return served, max(wanted, unseen), True, why
+        why = f"{seen}, held back by its {has:,.0f}; {_headroom(case)}"
+        return served, max(ceil(has), wanted), True, why
+    if confidence_of(usage) in _TOO_LITTLE:
+        why = "what it has; less than a week was seen, too little to give it less"
+        return served, ceil(has), False, why
     if wanted >= has:
         return served, ceil(has), False, f"{seen}, and no more than the {has:,.0f} that it has"
     return served, wanted, False, f"{seen}; {_headroom(case)}"
@@ -444,8 +456,8 @@ def _reasons(case: Case, need: Need, options: Mapping[str, Option], chosen: str)
         reasons.append(f"{short[0].upper()}{short[1:]}.")
     elif stays and short is not None:
         reasons.append(f"Nothing AWS has at this size does better, although {short}.")
-    elif stays and case.usage is None:
-        reasons.append("Nothing was seen of it, and no other type that is as fast costs less.")
+    elif stays and confidence_of(case.usage) in _TOO_LITTLE:
+        reasons.append("Too little was seen of it, and no other type that is as fast costs less.")
     elif stays and case.now.volume_type is VolumeType.GP2:
         reasons.append("It never bursts, and no other type that serves this costs less.")
     elif stays:

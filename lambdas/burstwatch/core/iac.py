@@ -1,8 +1,8 @@
 """What the definition of a volume has to say, for those who keep their volumes in code.
 
-Sources: the documentation of Terraform's ``aws_ebs_volume`` and ``aws_instance``, the CloudFormation reference
-of ``AWS::EC2::Volume`` (updates without interruption) and of the block devices of ``AWS::EC2::Instance`` (an
-update replaces the instance, and there is no throughput), and the CDK's ``aws_ec2``.
+Sources: the documentation of Terraform's ``aws_ebs_volume`` and ``aws_instance``, the reference of
+CloudFormation on ``AWS::EC2::Volume`` (updates without interruption) and on the block devices of an
+``AWS::EC2::Instance`` (an update replaces the instance, and knows no throughput), and the CDK's ``aws_ec2``.
 """
 
 import re
@@ -13,12 +13,13 @@ from typing import Final
 from burstwatch.core.advise import Advice, Verdict
 from burstwatch.core.prices import Configuration
 from burstwatch.core.volume import Volume
-from burstwatch.core.words import printable
+from burstwatch.core.words import fill, printable
 
 _ROOT_DEVICES: Final = frozenset({"/dev/xvda", "/dev/sda1", "xvda", "sda1"})
 """What images call the root volume; others may too, so that the words stay careful."""
 
 _LONGEST_NAME: Final = 40
+_COLUMNS: Final = 80
 
 
 class IacKind(StrEnum):
@@ -54,7 +55,8 @@ def _headline(advice: Advice) -> str:
     return f"{called}, {volume.size_gib:,} GiB: {change}"
 
 
-def _commented(lines: Iterable[str]) -> str:
+def _commented(sentences: Iterable[str]) -> str:
+    lines = (line for sentence in sentences for line in fill(sentence.split(), _COLUMNS - 2))
     return "\n".join(f"# {line}" for line in lines)
 
 
@@ -113,11 +115,12 @@ def _cdk(advice: Advice, comments: list[str], *, is_root: bool) -> str:
 def _instance_warning(*, is_root: bool) -> list[str]:
     """What CloudFormation does to an instance whose block devices change."""
     looks = "It looks like a root volume. If" if is_root else "If"
-    return [
-        f"{looks} it is defined in the block devices of an instance, do not change those:",
-        "CloudFormation would replace the instance. Modify the volume (burstctl flip), and",
-        "write the type into the launch template of instances to come.",
-    ]
+    warning = (
+        f"{looks} it is defined in the block devices of an instance, do not change it there: CloudFormation"
+        " would replace the instance. Modify the volume (burstctl flip), and write the type into the launch"
+        " template of instances to come."
+    )
+    return [warning]
 
 
 def _numbers(target: Configuration) -> list[tuple[str, int]]:

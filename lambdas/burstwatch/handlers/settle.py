@@ -7,7 +7,7 @@ from typing import Any, Final
 from burstwatch.core.stall import FRESH_S, Stall, StallError
 from burstwatch.core.words import format_duration, printable
 from burstwatch.handlers.footing import Footing, account_of, stand
-from burstwatch.handlers.telling import tell
+from burstwatch.handlers.telling import count_up, tell
 from burstwatch.handlers.timing import EventError, Timing
 from burstwatch.observability import Field, Instruments, Metric, instrumented
 from burstwatch.shell import Shell
@@ -60,7 +60,7 @@ def _hear(event: Mapping[str, Any], shell: Shell, say: Instruments, timing: Timi
         say.warn(f"a report of a host that cannot be used: {error}")
         return {"looked_at": 0}
     heard = hear(shell, [stall], now_s=timing.now_s)
-    say.measure(Metric.PROBE_EVENTS_DROPPED, heard.too_many + len(heard.refused))
+    count_up({Metric.PROBE_EVENTS_DROPPED: heard.too_many + len(heard.refused)}, say)
     for why in heard.refused:
         say.warn(f"a report of a host that is not believed: {why}")
     return tell(heard.report, say)

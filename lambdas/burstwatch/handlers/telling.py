@@ -1,7 +1,7 @@
 """What a pass tells of itself: a line for each volume that something is to be said about, and the metrics."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from burstwatch.adapters.delivery import deliver
@@ -96,8 +96,13 @@ def _measure(report: Report, say: Instruments) -> None:
     counts[Metric.ALERTS_SENT] = report.sent
     counts[Metric.ALERTS_NOT_DELIVERED] = report.undelivered
     counts[Metric.FLIPS_STUCK] = _stuck(report.decisions)
+    count_up(counts, say)
+
+
+def count_up(counts: Mapping[Metric, int], say: Instruments) -> None:
+    """Tell what there was any of: CloudWatch bills a metric for the hours it is told in."""
     for metric, count in counts.items():
-        say.measure(metric, count or None)  # CloudWatch bills a metric for the hours it is told in
+        say.measure(metric, count or None)
 
 
 def _soonest_s(decisions: Iterable[Decision]) -> float | None:
@@ -120,7 +125,6 @@ def deliver_waiting(shell: Shell, now_s: float, say: Instruments) -> None:
         runbooks_url=shell.policy.alerts.runbooks_url,
         now_s=now_s,
     )
-    say.measure(Metric.ALERTS_SENT, delivery.sent)
-    say.measure(Metric.ALERTS_NOT_DELIVERED, delivery.failed)
+    count_up({Metric.ALERTS_SENT: delivery.sent, Metric.ALERTS_NOT_DELIVERED: delivery.failed}, say)
     for error in delivery.errors:
         say.warn(error)

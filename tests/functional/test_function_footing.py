@@ -1,0 +1,324 @@
+"""What the functions stand on: their environment, what importing one does, and what it keeps while warm."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from operators_desk import add_calm, add_critical, modified
+from some_functions import ACCOUNT, AUTO, a_context, a_message, in_lab_time, instant, some_functions
+
+from burstlab.faults import Fault
+from burstwatch.adapters.ledger_dynamodb import DynamoLedger
+from burstwatch.bootstrap import origin_of
+from burstwatch.core.policy import Mode
+from burstwatch.function_settings import FunctionSettings
+from burstwatch.handlers import footing as footing_module
+from burstwatch.handlers.footing import Footing, account_of
+from burstwatch.observability import Instruments
+from burstwatch.settings import SettingsError
+
+LAMBDAS = Path(__file__).parents[2] / "lambdas"
+VERBS = ("watch", "flip", "settle", "notify")
+WEBHOOK = "https://hooks.slack.com/services/T00000000/B00000000/aVerySecretPart"
+HEAVY = {"click", "rich", "matplotlib", "moto", "aws_xray_sdk", "burstlab", "burstctl"}
+
+SPY = """
+import json, os, sys
+sys.path.insert(0, OURS)
+reads, deeds = [], []
+
+
+class Spy(dict):
+    def __getitem__(self, name):
+        note(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name):
+        note(name)
+        return super().__contains__(name)
+
+    def get(self, name, default=None):
+        note(name)
+        return super().get(name, default)
+
+
+def note(name):
+    reader = sys._getframe(2).f_code.co_filename
+    if reader.startswith(OURS):
+        reads.append((reader, name))
+
+
+os.environ = Spy(os.environ)
+os.getenv = os.environ.get
+hooked = ("socket.connect", "subprocess.Popen", "os.exec")
+sys.addaudithook(lambda name, given: deeds.append(name) if name in hooked else None)
+
+import botocore.session
+botocore.session.Session.create_client = lambda *given, **named: deeds.append("create_client")
+
+module = __import__(NAME, fromlist=["handler"])
+assert callable(getattr(module, "handler", None))
+print(json.dumps({"reads": reads, "deeds": deeds, "modules": sorted(sys.modules)}))
+"""
+"""What a process does while it imports a module of ours: variables it reads, clients it makes, calls."""
+
+
+@pytest.fixture
+def functions(monkeypatch):
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
+    with some_functions(monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def lab(functions):
+    return functions.lab
+
+
+@pytest.fixture
+def a_footing(functions, lab, monkeypatch):
+    """Builds what a function stands on, from an environment as the stack writes it."""
+
+    def build(verb="watch", account=ACCOUNT, **changes):
+        for name, value in lab.environment.items():
+            monkeypatch.setenv(name, value)
+        environment = lab.environment | functions.environment(verb) | changes
+        footing = Footing.build(FunctionSettings.from_env(environment), account)
+        in_lab_time(footing, lab.clock.now_s)
+        return footing
+
+    return build
+
+
+@pytest.fixture
+def instruments(functions):
+    return Instruments.from_env({"POWERTOOLS_SERVICE_NAME": functions.service})
+
+
+# ---- what importing does
+
+
+def watch_an_import(name, ours=LAMBDAS):
+    """In a bare interpreter, with no environment at all."""
+    code = SPY.replace("OURS", repr(str(ours))).replace("NAME", repr(name))
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        env={},
+        check=False,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_importing_a_handler_reads_no_environment_and_calls_nobody(verb):
+    found = watch_an_import(f"burstwatch.handlers.{verb}")
+    assert (found["reads"], found["deeds"]) == ([], [])
+    assert not HEAVY & set(found["modules"])
+
+
+def test_what_a_module_did_on_import_would_be_seen(tmp_path):
+    (tmp_path / "guilty.py").write_text(
+        "import os\nfrom os import environ\nfrom botocore.session import Session\n"
+        "os.environ.get('ONE'), environ.get('TWO'), 'THREE' in environ, os.getenv('FOUR')\n"
+        "Session().create_client('ec2')\ndef handler(): ...\n"
+    )
+    found = watch_an_import("guilty", tmp_path)
+    assert [name for _, name in found["reads"]] == ["ONE", "TWO", "THREE", "FOUR"]
+    assert found["deeds"] == ["create_client"]
+
+
+@pytest.mark.parametrize("verb", ["watch", "flip", "settle"])
+def test_a_handler_imports_no_second_sdk(verb):
+    """boto3 over botocore costs a tenth of a second of every cold start, and nothing here uses it."""
+    assert "boto3" not in watch_an_import(f"burstwatch.handlers.{verb}")["modules"]
+
+
+def run_alone(functions, verb, event, **changes):
+    """Invoke a handler as Lambda's runtime does: a process of its own, the environment, and no more."""
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from types import SimpleNamespace\n"
+        f"from burstwatch.handlers.{verb} import handler\n"
+        "context = SimpleNamespace(**json.loads(sys.argv[3]))\n"
+        "print('RESULT ' + json.dumps(handler(json.loads(sys.argv[2]), context)))\n"
+    )
+    context = {
+        name: value
+        for name, value in vars(a_context(verb, functions.service)).items()
+        if isinstance(value, str | int)
+    }
+    environment = functions.lab.environment | functions.environment(verb) | changes
+    return subprocess.run(
+        [sys.executable, "-c", code, str(LAMBDAS), json.dumps(event), json.dumps(context)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=environment,
+    )
+
+
+def test_the_real_handlers_run_in_processes_of_their_own_and_flip(functions, lab):
+    volume_id = add_critical(lab, tags=AUTO)
+    due = instant(lab.clock.now_s())
+    ran = run_alone(functions, "watch", {"mode": "sweep", "time": due}, BURSTWATCH_CLOCK="event")
+    assert ran.returncode == 0, ran.stderr
+    assert '"action_taken":"in_flight"' in ran.stdout
+    ran = run_alone(functions, "flip", {"Records": functions.requests()}, BURSTWATCH_CLOCK="event")
+    assert ran.returncode == 0, ran.stderr
+    assert 'RESULT {"batchItemFailures": []}' in ran.stdout
+    assert modified(lab, volume_id) == ["gp3"]
+    assert functions.kinds() == ["BurstBalanceDraining", "VolumeFlipped"]
+
+
+def test_a_tick_of_two_hours_ago_is_late_by_the_machines_own_clock(functions, lab):
+    add_critical(lab, tags=AUTO)
+    ran = run_alone(functions, "watch", {"mode": "sweep", "time": instant(time.time() - 7200)})
+    assert ran.returncode == 0, ran.stderr
+    assert '"LateTicks":[1.0]' in ran.stdout
+    assert functions.requests() == []
+
+
+# ---- the environment
+
+
+@pytest.mark.parametrize("verb", ["watch", "flip", "settle"])
+def test_every_fault_of_the_environment_is_named_in_one_error(functions, lab, verb, monkeypatch):
+    wrong = {
+        "BURSTWATCH_LEDGER": "sqlite:/tmp/x",
+        "BURSTWATCH_CLOCK": "sundial",
+        "BURSTWATCH_TOPIC_ARN": "alerts",
+        "BURSTWATCH_POLICY": "",
+        "BURSTWATCH_DEPLOYMENT": "-",
+        "BURSTWATCH_FLIP_QUEUE_URL": "flips",
+    }
+    monkeypatch.setattr(type(functions), "environment", lambda *_: wrong)
+    with pytest.raises(SettingsError) as caught:
+        functions.invoke(verb, {"mode": "sweep", "time": "2026-11-20T18:00:00Z", "Records": [a_message("")]})
+    said = str(caught.value)
+    assert all(name in said for name in wrong)
+    assert said.endswith("Deploy the stack again")
+
+
+def test_an_environment_that_was_mended_is_read_by_the_next_invocation(monkeypatch):
+    footing_module.stand.cache_clear()
+    for name in list(os.environ):
+        if name.startswith("BURSTWATCH_"):
+            monkeypatch.delenv(name)
+    for _ in range(2):
+        with pytest.raises(SettingsError, match="BURSTWATCH_LEDGER is not set"):
+            footing_module.stand(ACCOUNT)
+    assert footing_module.stand.cache_info().currsize == 0
+
+
+def test_the_account_is_that_of_the_function(functions, lab):
+    context = SimpleNamespace(
+        invoked_function_arn="arn:aws-cn:lambda:cn-north-1:111122223333:function:f:live"
+    )
+    assert account_of(context) == "111122223333"
+
+
+def test_a_ledger_of_another_account_is_refused_by_name(functions, lab, a_footing):
+    functions.ledger.bind(origin_of("999999999999", "us-east-1"))
+    with pytest.raises(Exception, match="999999999999"):
+        a_footing()
+
+
+# ---- what is kept while warm
+
+
+def test_a_warm_function_asks_for_policy_and_standing_only_now_and_then(functions, lab):
+    """Six ticks: the policy is known for 30 s, who else is deployed for five minutes."""
+    add_calm(lab)
+    lab.faults.forget_calls()
+    functions.tick()
+    for _ in range(5):
+        functions.watch("focus")
+        lab.clock.advance(60)
+        functions.watch("focus")
+    calls = lab.faults.calls()
+    assert calls["GetParameters"] == 6
+    assert calls["GetParametersByPath"] == 2
+
+
+def test_the_functions_of_a_stack_share_the_last_good_policy(functions, lab, a_footing, instruments):
+    functions.deploy_policy("version: 1\nmode:\n  highest: propose\n")
+    a_footing("watch").asking(lab.clock.now_s(), instruments)
+    functions.ssm.delete_parameter(Name="/burstwatch/burstwatch/policy")
+    shell = a_footing("flip").modifying(lab.clock.now_s(), instruments)
+    assert shell.policy.mode.highest is Mode.PROPOSE
+
+
+def test_only_the_shell_that_modifies_can_modify_and_only_the_one_that_looks_asks(
+    functions, lab, a_footing, instruments
+):
+    now_s = lab.clock.now_s()
+    looking = a_footing("watch").asking(now_s, instruments)
+    modifying = a_footing("flip").modifying(now_s, instruments)
+    assert (looking.modifier, looking.requests is None) == (None, False)
+    assert (modifying.modifier is None, modifying.requests) == (False, None)
+    assert looking.channel_names == modifying.channel_names == ["sns"]
+    assert isinstance(looking.ledger, DynamoLedger)
+
+
+def test_where_it_cannot_be_told_who_stands_nobody_flips(functions, lab, a_footing, instruments, capsys):
+    lab.faults.add(
+        Fault(action="GetParametersByPath", code="AccessDeniedException", message="not authorized")
+    )
+    shell = a_footing("flip").modifying(lab.clock.now_s(), instruments)
+    assert shell.modifier is None
+    assert "NotStanding" in instruments.metrics.metric_set
+    instruments.metrics.clear_metrics()
+
+
+def test_the_policy_that_came_first_is_told_of_once_whoever_meets_it(functions, lab):
+    functions.deploy_policy("version: 7\n")
+    add_critical(lab, tags=AUTO)
+    lab.clock.advance(29)
+    functions.watch("sweep")
+    functions.invoke("settle", an_ebs_event(lab))
+    functions.flip([a_message("?")])
+    assert functions.kinds().count("PolicyRejected") == 1
+
+
+def an_ebs_event(lab):
+    return {
+        "source": "aws.ec2",
+        "detail-type": "EBS Volume Notification",
+        "time": instant(lab.clock.now_s()),
+        "resources": [],
+        "detail": {"event": "createVolume"},
+    }
+
+
+# ---- secrets
+
+
+def test_the_address_of_a_webhook_is_in_no_line_whatever_it_is_part_of(functions, lab):
+    poison = json.dumps({"schema": WEBHOOK, WEBHOOK: 1, "because": f"see {WEBHOOK}"})
+    said = functions.flip([a_message(poison, group=WEBHOOK)])
+    with pytest.raises(Exception, match="mode"):
+        functions.invoke("watch", {"mode": WEBHOOK})
+    said_too = functions.last
+    for text in (said.text, said_too.text):
+        assert "aVerySecretPart" not in text
+    assert "no flip request" in said.text
+
+
+def test_a_bug_is_logged_with_its_traceback_and_without_secrets(functions, capsys):
+    instruments = Instruments.from_env({"POWERTOOLS_SERVICE_NAME": functions.service})
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        int(WEBHOOK)
+    instruments.bug("not delivered", caught.value)
+    line = json.loads(capsys.readouterr().out)
+    assert "Traceback" in line["exception"]
+    assert "aVerySecretPart" not in json.dumps(line)
