@@ -135,6 +135,8 @@ def _agreed(planned: Planned, request: Request, now_s: float) -> Order:
         order = replace(order, return_after_s=int(now_s + request.lasts.total_seconds()))
     if order.direction is Direction.BACK:
         return order
+    if planned.plan.extends:
+        return replace(order, extends=True)
     assert target is not None
     wish = Wish(volume_type=target.volume_type, iops=target.iops, throughput_mib_s=target.throughput_mib_s)
     return replace(order, wish=wish)

@@ -6,7 +6,7 @@ from some_functions import AUTO, instant, some_functions
 
 from burstlab.faults import Fault
 from burstlab.volume import LabVolume
-from burstwatch import watchdog
+from burstwatch.core import decide
 from burstwatch.handlers.telling import PassError
 from burstwatch.handlers.timing import EventError
 
@@ -287,9 +287,9 @@ def test_a_volume_that_cannot_be_read_is_said(functions, lab):
 def test_a_mistake_of_ours_fails_the_invocation(functions, lab, monkeypatch):
     volume_id = add_warning(lab)
 
-    def decide(*given, **named):
+    def consider(*given, **named):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(watchdog, "decide", decide)
+    monkeypatch.setattr(decide, "consider", consider)
     with pytest.raises(PassError, match=f"{volume_id} was not judged.*ZeroDivisionError"):
         functions.invoke("settle", an_event(volume_id))

@@ -6,7 +6,7 @@ from operators_desk import add, add_calm, add_critical, add_exhausted, add_warni
 from some_functions import ALL_METRICS, AUTO, PLACEHOLDER, Functions, instant, some_functions
 
 from burstlab.faults import Fault
-from burstwatch import watchdog
+from burstwatch.core import decide
 from burstwatch.core.flips import Hold
 from burstwatch.handlers.telling import PassError
 from burstwatch.handlers.timing import EventError
@@ -497,14 +497,14 @@ def test_a_mistake_of_ours_about_one_volume_hides_no_other_and_fails_the_invocat
 ):
     broken = add_critical(lab, "broken", tags=AUTO)
     fine = add_critical(lab, "fine", tags=AUTO)
-    real = watchdog.decide
+    real = decide.consider
 
-    def decide(assessment, *given, **named):
+    def consider(assessment, *given, **named):
         if assessment.volume.volume_id == broken:
             raise ZeroDivisionError("division by zero")
         return real(assessment, *given, **named)
 
-    monkeypatch.setattr(watchdog, "decide", decide)
+    monkeypatch.setattr(decide, "consider", consider)
     with pytest.raises(PassError, match=f"{broken} was not judged.*ZeroDivisionError"):
         functions.watch("sweep")
     said = functions.last

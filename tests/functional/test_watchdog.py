@@ -13,10 +13,10 @@ from burstlab.faults import Fault
 from burstlab.fleet import LabFleet, LabSettings
 from burstlab.modification import Modification, Shape
 from burstlab.volume import LabVolume, MetricFault
-from burstwatch import watchdog
+from burstwatch import looking
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.cloudwatch import CloudWatchReader
-from burstwatch.adapters.ec2 import Ec2Reader
+from burstwatch.adapters.ec2 import Ec2Reader, ModificationsRead
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.bootstrap import build_shell
 from burstwatch.core.alerts import AlertKind
@@ -378,14 +378,14 @@ def test_a_mistake_about_one_volume_is_loud_and_hides_no_other(lab, shell, monke
     broken = lab.fleet.add(LabVolume(size_gib=100))
     fine = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
     lab.clock.advance(600)
-    real = watchdog.assess
+    real = looking.assess
 
     def mistaken(volume, *given, **named):
         if volume.volume_id == broken:
             raise ZeroDivisionError("float division by zero")
         return real(volume, *given, **named)
 
-    monkeypatch.setattr(watchdog, "assess", mistaken)
+    monkeypatch.setattr(looking, "assess", mistaken)
     report = tick(shell, lab)
     assert [d.assessment.volume.volume_id for d in report.decisions] == [fine]
     assert report.has_failed
@@ -498,9 +498,10 @@ def a_flipped_volume(lab, ledger) -> str:
 
 
 @contextmanager
-def stale_answers(monkeypatch):
-    """AWS describes every volume as the gp2 that it was."""
+def stale_answers(monkeypatch, *, has_record=False):
+    """AWS describes every volume as the gp2 that it was, and has or has no record of what made it another."""
     real = Ec2Reader.volumes_by_id
+    nothing = ModificationsRead(modifications={}, unread={})
 
     def volumes_by_id(self, volume_ids):
         found = real(self, volume_ids)
@@ -511,7 +512,21 @@ def stale_answers(monkeypatch):
 
     with monkeypatch.context() as stale:
         stale.setattr(Ec2Reader, "volumes_by_id", volumes_by_id)
+        if not has_record:
+            stale.setattr(Ec2Reader, "modifications_by_id", lambda _self, _ids: nothing)
         yield
+
+
+def test_an_answer_that_is_older_than_awss_record_proves_nothing_however_often_it_comes(
+    lab, shell, ledger, recorder, monkeypatch
+):
+    volume_id = a_flipped_volume(lab, ledger)
+    before = ledger.states()[volume_id].flip
+    with stale_answers(monkeypatch, has_record=True):
+        for _ in range(8):
+            tick(shell, lab, 1)
+    assert ledger.states()[volume_id].flip == before
+    assert recorder.alerts == []
 
 
 def test_a_stale_answer_is_no_change_by_others_and_forgotten_with_the_next(

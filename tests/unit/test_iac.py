@@ -89,13 +89,14 @@ def test_the_cdk_makes_of_it_what_cloudformation_was_told():
 )
 def test_a_name_from_outside_stays_a_name(kind, name):
     text = definition(an_advice(tags={"Name": name}), kind)
-    assert "evil" not in re.sub(r"^#.*|evil", "", text, flags=re.MULTILINE).replace("evil", "evil ")
+    code = [line for line in text.splitlines() if not line.startswith("#")]
+    plain = [re.sub(r'"\w+"|\w+:$', "NAME", line) for line in code]
+    harmless = definition(an_advice(tags={"Name": "x"}), kind)
+    assert plain == [
+        re.sub(r'"\w+"|\w+:$', "NAME", line) for line in harmless.splitlines() if not line.startswith("#")
+    ]
     assert all(line.isprintable() for line in text.splitlines())
-    assert max(map(len, text.splitlines())) <= 120
-    [called] = set(
-        re.findall(r'"(?:aws_ebs_volume|aws_instance)" "(\w+)"|^  (\w+):$|^    "(\w+)",$', text, re.M)
-    )
-    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", "".join(called))
+    assert max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("kind", IacKind)

@@ -224,6 +224,12 @@ class _Case:
         return self.sighting.configuration == self.flip.asked_for
 
     @property
+    def is_theirs(self) -> bool:
+        """Whether AWS's newest record began after our modification did."""
+        started_s, ours_s = self.sighting.started_s, self.flip.started_at_s or self.flip.asked_at_s
+        return started_s is not None and started_s > ours_s + SAME_START_S
+
+    @property
     def is_doubted_again(self) -> bool:
         """Whether an earlier read, long enough ago, did not show either what should be there."""
         since_s = self.flip.unseen_since_s
@@ -421,11 +427,16 @@ def _stand(case: _Case) -> Step:
     if shows(sighting.volume, flip):
         seen = case.state if flip.unseen_since_s is None else _without_doubt(case.state, flip)
         return Step(state=seen)
-    record, started_s = sighting.record, sighting.started_s
-    if record is not None and record.is_in_progress:
+    record = sighting.record
+    if record is not None and (record.is_in_progress or (not case.is_theirs and _led_to(record, flip))):
         return Step(state=case.state)
-    is_newer = started_s is not None and started_s > (flip.started_at_s or flip.asked_at_s) + SAME_START_S
-    return _taken_over(case) if is_newer or case.is_doubted_again else _doubt(case)
+    return _taken_over(case) if case.is_theirs or case.is_doubted_again else _doubt(case)
+
+
+def _led_to(record: Modification, flip: Flip) -> bool:
+    """Whether AWS's newest record made the volume what it was flipped to: then what it shows is old."""
+    is_target = record.target.configuration() == flip.target and record.target.size_gib == flip.size_gib
+    return is_target and not record.has_failed
 
 
 def shows(volume: Volume, flip: Flip) -> bool:
@@ -447,7 +458,7 @@ def _taken_over(case: _Case) -> Step:
         spent = with_spent(spent, theirs, case.now_s)
     made, size_gib = sighting.configuration or sighting.volume.volume_type, sighting.volume.size_gib
     record = sighting.record
-    if record is not None and record.is_in_progress:
+    if record is not None and not record.has_failed and (record.is_in_progress or case.is_theirs):
         made, size_gib = record.target.configuration() or record.target.volume_type, record.target.size_gib
     state = replace(
         case.state,

@@ -55,11 +55,15 @@ _GUARD_OF: Final = {
 }
 
 
+_NOT_AS_SHOWN: Final = "it is not what it was when the plan was shown, so nothing was done: plan again"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """A modification somebody wants: the watchdog, or a person.
 
     A person may insist on a ``wish``, override guards (``why`` says for what reason) and say for how long.
+    One that ``extends`` is for a volume that is there already: it never modifies.
     ``urgency`` orders orders: the lower the sooner.
     """
 
@@ -73,6 +77,7 @@ class Order:
     return_after_s: int | None = None
     overridden: frozenset[Guard] = frozenset()
     why: str | None = None
+    extends: bool = False
     urgency: tuple[float | str, ...] = (inf,)
 
 
@@ -125,6 +130,8 @@ def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
     if (extension := _plan_extension(order, facts, policy)) is not None:
         return extension
     plan = _plan_out(order, facts, policy) if order.direction is Direction.OUT else _plan_back(order, facts)
+    if order.extends:
+        return replace(plan, refusals=(Refusal(guard=Guard.NO_TARGET, reason=_NOT_AS_SHOWN),))
     if plan.target is None or plan.now is None:
         return plan
     attempt = Attempt(

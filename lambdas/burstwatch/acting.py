@@ -1,0 +1,96 @@
+"""What the decisions want is carried out here, or asked of the function that may."""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from burstwatch.adapters.flip_queue import FlipRequest
+from burstwatch.core.decide import Decision
+from burstwatch.core.flips import hold_on
+from burstwatch.core.guards import Guard, refuse_hold, refuse_pause
+from burstwatch.core.orders import Order
+from burstwatch.core.outcome import Done, Outcome
+from burstwatch.core.propose import demand_of
+from burstwatch.core.report import urgency_of
+from burstwatch.flip import carry_out
+from burstwatch.looking import Pass
+
+
+def act(this: Pass, recorded: AbstractSet[str]) -> None:
+    """Have done what the decisions want, where somebody may; what another process changed waits."""
+    for decision in this.decisions:
+        if decision.flip is not None and decision.flip.is_under_way:
+            because = f"on its way to {decision.flip.asked_for}"
+            this.outcomes[decision.volume_id] = Outcome(done=Done.IN_FLIGHT, because=because)
+    orders = [
+        _order(decision)
+        for decision in this.decisions
+        if decision.want is not None and (decision.change is None or decision.volume_id in recorded)
+    ]
+    if this.shell.modifier is None and this.shell.requests is None:
+        this.outcomes |= {order.volume_id: Outcome(done=Done.PROPOSED) for order in orders}
+        return
+    orders = [order for order in orders if not _waits(this, order)]
+    if orders and this.shell.modifier is not None:
+        this.outcomes |= carry_out(this.shell, orders, this.gathering)
+    elif orders:
+        _request(this, orders)
+
+
+def _request(this: Pass, orders: Sequence[Order]) -> None:
+    """Ask whoever may modify; what could not be asked is asked again at the next look."""
+    assert this.shell.requests is not None
+    now = {decision.volume_id: decision.change for decision in this.decisions}
+    requests = []
+    for order in orders:
+        change = now[order.volume_id]
+        state = change.state if change else this.states.get(order.volume_id)
+        revision = state.revision if state else int(this.look.now_s)
+        requests.append(FlipRequest(order=order, time_s=this.look.tick_s, revision=revision))
+    sending = this.shell.requests.send(requests)
+    for volume_id in sending.sent:
+        this.outcomes[volume_id] = Outcome(done=Done.IN_FLIGHT, because="asked of the flip function")
+    for volume_id, because in sending.failed.items():
+        this.outcomes[volume_id] = Outcome(done=Done.FAILED, because=because, error_code="unsent")
+        this.gathering.failures.append(f"{volume_id}: {because}")
+
+
+def _waits(this: Pass, order: Order) -> bool:
+    """Whether nothing needs to be read, or asked of anybody, to know that an order is refused."""
+    return _is_held_still(this, order) or _pauses(this, order)
+
+
+def _pauses(this: Pass, order: Order) -> bool:
+    """Whether the pause after a failure lasts, which was told with the failure."""
+    state = this.states.get(order.volume_id)
+    if state is None or not state.failures or (state.retry_at_s or 0) <= this.look.now_s:
+        return False
+    refusal = refuse_pause(state)
+    this.outcomes[order.volume_id] = Outcome(
+        done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
+    )
+    return True
+
+
+def _is_held_still(this: Pass, order: Order) -> bool:
+    """Whether people were told of the hold already: then nothing needs to be read to refuse it again."""
+    hold = hold_on(this.holds, order.volume_id, this.look.now_s)
+    state = this.states.get(order.volume_id)
+    if hold is None or state is None or state.refusal_told != Guard.HELD:
+        return False
+    refusal = refuse_hold(hold)
+    this.outcomes[order.volume_id] = Outcome(
+        done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
+    )
+    return True
+
+
+def _order(decision: Decision) -> Order:
+    assert decision.want is not None
+    return Order(
+        volume_id=decision.volume_id,
+        direction=decision.want.direction,
+        cause=decision.want.cause,
+        because=decision.want.reason,
+        demand=demand_of(decision.assessment),
+        urgency=urgency_of(decision),
+    )

@@ -1,0 +1,278 @@
+"""From the volumes that are due to a decision about each: what is read of them, and what it comes to."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
+
+from burstwatch.adapters.errors import AwsFailure
+from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
+from burstwatch.core.decide import Decision, Look, decide, forget
+from burstwatch.core.flips import Direction, Hold, Phase, hold_on
+from burstwatch.core.follow import Sighting, shows
+from burstwatch.core.ledger import Change, VolumeState
+from burstwatch.core.levels import Level, judge
+from burstwatch.core.modification import Modification
+from burstwatch.core.outcome import Outcome
+from burstwatch.core.outlook import Outlook
+from burstwatch.core.plan import DueVolume
+from burstwatch.core.policy import Mode
+from burstwatch.core.samples import PERIOD_S, Series
+from burstwatch.core.stall import Stall
+from burstwatch.core.tag_keys import IGNORE
+from burstwatch.core.tags import read_tags
+from burstwatch.core.volume import Volume
+from burstwatch.core.want import Around
+from burstwatch.core.windows import WindowState
+from burstwatch.gather import OPERATIONS_SPAN_S, Gathering
+from burstwatch.shell import Shell
+
+_CHUNK: Final = 5_000
+"""Volumes assessed before their samples are let go: bounds the memory of a pass over a large fleet."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """A pass under way: what it found so far."""
+
+    shell: Shell
+    look: Look
+    gathering: Gathering
+    states: Mapping[str, VolumeState]
+    outlook: Outlook
+    holds: Sequence[Hold]
+    decisions: list[Decision] = field(default_factory=list)
+    in_window: dict[str, WindowState] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    forgotten: list[Change] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    stalls: Mapping[str, Stall] = field(default_factory=dict)
+    bugs: list[str] = field(default_factory=list)
+    watched: int | None = None
+    keeps_samples: bool = False
+
+    @property
+    def known_windows(self) -> frozenset[str]:
+        return frozenset(w.name for w in self.shell.policy.windows) | self.outlook.by_hand.keys()
+
+
+def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
+    """Read, assess and decide, chunk by chunk."""
+    mode = this.shell.policy.mode
+    watched: list[DueVolume] = []
+    for one in due:
+        state = this.states.get(one.volume.volume_id)
+        if read_tags(one.volume.tags, mode).is_ignored and not _has_moved(state):
+            this.ignored.append(one.volume.volume_id)
+            _forget(this, one.volume.volume_id, f"it is tagged {IGNORE}")
+        else:
+            is_leaving = state is not None and state.flip is not None and state.flip.is_under_way
+            watched.append(replace(one, is_leaving=True) if is_leaving else one)
+    remaining = iter(watched)
+    while chunk := list(islice(remaining, _CHUNK)):
+        found = _assess(this, chunk)
+        records, unread = _records(this, chunk)
+        for one in chunk:
+            if assessment := found.get(one.volume.volume_id):
+                with _loudly(this, one.volume.volume_id):
+                    around = _around(this, one.volume, records, unread)
+                    this.decisions.append(_decide(this, one, assessment, around))
+        this.shell.report_progress(len(this.decisions), len(watched))
+
+
+def _has_moved(state: VolumeState | None) -> bool:
+    """Whether something must be remembered of a volume even while it is ignored."""
+    if state is None:
+        return False
+    has_flip = state.flip is not None or state.lost is not None
+    return has_flip or state.contested_at_s is not None or bool(state.spent)
+
+
+@contextmanager
+def _loudly(this: Pass, volume_id: str) -> Iterator[None]:
+    """Let a mistake of ours about one volume fail the pass without hiding the other volumes."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others must be looked at; it is reported
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        this.bugs.append(f"{volume_id} was not judged, by a mistake of burstwatch's: {said}")
+        this.gathering.failures.append(this.bugs[-1])
+
+
+def by_id(this: Pass, volume_ids: set[str]) -> list[Volume]:
+    """Remembered volumes that were not listed; those that are gone altogether are forgotten."""
+    volumes, missing = this.gathering.by_id(volume_ids)
+    for volume_id in missing:
+        _forget(this, volume_id, "the volume was deleted")
+    return volumes
+
+
+def _forget(this: Pass, volume_id: str, because: str) -> None:
+    if state := this.states.get(volume_id):
+        this.forgotten.append(forget(state, because, policy=this.shell.policy, look=this.look))
+
+
+def as_due(this: Pass, volumes: Sequence[Volume]) -> list[DueVolume]:
+    """These volumes with what is known of their modifications, to be looked at now."""
+    sizes_gib = this.gathering.smaller_sizes_gib() if volumes else {}
+    return [DueVolume(volume=v, smaller_size_gib=sizes_gib.get(v.volume_id)) for v in volumes]
+
+
+def _assess(this: Pass, chunk: Sequence[DueVolume]) -> dict[str, Assessment]:
+    """Facts about each volume; a second and third question only about those that call for it."""
+    gathering = this.gathering
+    in_focus = {i for i, state in this.states.items() if state.next_look_at_s is not None}
+    balances = gathering.balances(chunk, in_focus)
+    volumes = {one.volume.volume_id: one.volume for one in chunk}
+    evidence: dict[str, Evidence] = {}
+    found: dict[str, Assessment] = {}
+
+    def look(volume_id: str, given: Evidence) -> None:
+        evidence[volume_id] = given
+        with _loudly(this, volume_id):
+            found[volume_id] = _facts(this, volumes[volume_id], given)
+
+    for one in chunk:
+        look(one.volume.volume_id, _evidence(this, one, balances.get(one.volume.volume_id)))
+    silent = [volumes[volume_id] for volume_id, facts in found.items() if _is_silent(this, facts)]
+    for volume_id, state in gathering.instance_states(silent).items():
+        look(volume_id, _with_instance(this, volume_id, evidence[volume_id], state))
+    alerting = {volume_id for volume_id, facts in found.items() if _is_alerting(this, facts)}
+    returning = {volume_id for volume_id in found if _may_return(this.states.get(volume_id))}
+    span_s = _calm_span_s(this) if returning else OPERATIONS_SPAN_S
+    asked = sorted(alerting | returning)
+    for volume_id, (reads, writes) in gathering.operations(asked, span_s=span_s).items():
+        look(volume_id, replace(evidence[volume_id], read_ops=reads, write_ops=writes))
+    unheard = [volumes[i] for i in sorted(returning) if not found[i].served and volumes[i].instance_id]
+    for volume_id, state in gathering.instance_states(unheard).items():
+        look(volume_id, replace(evidence[volume_id], instance_state=state))
+    return found
+
+
+def _may_return(state: VolumeState | None) -> bool:
+    flip = state.flip if state else None
+    return flip is not None and flip.phase is Phase.ON_TARGET and not flip.stays
+
+
+def _calm_span_s(this: Pass) -> float:
+    """As far back as demand must be known to call it calm, with what CloudWatch may be late."""
+    policy = this.shell.policy
+    span = policy.flip_back.calm_for + policy.cadence.metric_lag
+    return max(OPERATIONS_SPAN_S, span.total_seconds() + 5 * PERIOD_S)
+
+
+def _with_instance(this: Pass, volume_id: str, evidence: Evidence, instance_state: str) -> Evidence:
+    """A volume whose instance was stopped when we last looked, and runs now, has just arrived."""
+    state = this.states.get(volume_id)
+    was_stopped = state is not None and state.unknown_reason is UnknownReason.INSTANCE_STOPPED
+    has_started = was_stopped and instance_state not in STOPPED_STATES
+    arrived_at_s = int(this.look.now_s) if has_started else evidence.arrived_at_s
+    return replace(evidence, instance_state=instance_state, arrived_at_s=arrived_at_s)
+
+
+def _evidence(this: Pass, one: DueVolume, answer: Series | AwsFailure | None) -> Evidence:
+    """One volume's share of what was read, and of what the ledger remembers for a while."""
+    volume_id, now_s = one.volume.volume_id, int(this.look.now_s)
+    state = this.states.get(volume_id) or VolumeState(volume_id=volume_id, revision=0)
+    since_s = now_s - this.shell.policy.telemetry.too_new.total_seconds()
+    arrived_at_s = now_s if one.has_arrived else _if_after(state.arrived_at_s, since_s)
+    modified_at_s = _if_after(state.modified_at_s, since_s)
+    smaller_size_gib = state.smaller_size_gib if modified_at_s is not None else None
+    if one.smaller_size_gib is not None:
+        modified_at_s, smaller_size_gib = now_s, one.smaller_size_gib
+    flip = state.flip
+    if flip is not None and flip.phase is Phase.ON_TARGET and one.volume.is_gp2:
+        arrived_at_s = now_s  # somebody else brought it back
+    balance = answer if isinstance(answer, Series) else None
+    fresh_from_s = _fresh_from_s(state)
+    if balance is not None and fresh_from_s is not None:
+        balance = balance.since(fresh_from_s)
+    return Evidence(
+        balance=balance,
+        read_error=str(answer) if isinstance(answer, AwsFailure) else None,
+        arrived_at_s=arrived_at_s,
+        modified_at_s=modified_at_s,
+        smaller_size_gib=smaller_size_gib,
+        changing_to=str(flip.asked_for) if flip is not None and flip.is_under_way else None,
+    )
+
+
+def _fresh_from_s(state: VolumeState) -> int | None:
+    """Since when a balance says something again: nobody knows what a return to gp2 does to it."""
+    flip = state.flip
+    if flip is not None and flip.direction is Direction.BACK and flip.is_under_way:
+        return flip.started_at_s or flip.asked_at_s
+    return state.returned_at_s
+
+
+def _if_after(at_s: int | None, since_s: float) -> int | None:
+    return at_s if at_s is not None and at_s > since_s else None
+
+
+def _facts(this: Pass, volume: Volume, evidence: Evidence) -> Assessment:
+    return assess(volume, evidence, now_s=this.look.now_s, telemetry=this.shell.policy.telemetry)
+
+
+def _is_silent(this: Pass, assessment: Assessment) -> bool:
+    """Whether CloudWatch says less than it should: a fault, unless the instance is stopped."""
+    lag_s = this.shell.policy.cadence.metric_lag.total_seconds()
+    state = this.states.get(assessment.volume.volume_id)
+    is_leaving = state is not None and state.flip is not None and state.flip.is_under_way
+    is_late = assessment.age_s is not None and assessment.age_s > lag_s and not is_leaving
+    return is_late or assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
+
+
+def _is_alerting(this: Pass, assessment: Assessment) -> bool:
+    state = this.states.get(assessment.volume.volume_id)
+    return judge(assessment, state.level if state else Level.OK, this.shell.policy).is_alerting
+
+
+def _records(this: Pass, chunk: Iterable[DueVolume]) -> tuple[dict[str, Modification], frozenset[str]]:
+    """AWS's newest record of each volume whose flip it settles, and the ids of those it did not tell."""
+    asks = {
+        one.volume.volume_id
+        for one in chunk
+        if (state := this.states.get(one.volume.volume_id)) and _asks_for_record(state, one.volume)
+    }
+    in_progress = this.gathering.in_progress() if this.states else {}
+    found, unread = this.gathering.modifications(asks - in_progress.keys())
+    return {**in_progress, **found}, unread
+
+
+def _asks_for_record(state: VolumeState, volume: Volume) -> bool:
+    """Whether only AWS's record tells how it stands with a flip; one in progress is known anyway."""
+    flip = state.flip
+    if flip is None or state.lost is not None:
+        return state.lost is not None
+    return flip.is_under_way or not shows(volume, flip)
+
+
+def _around(
+    this: Pass, volume: Volume, records: Mapping[str, Modification], unread: frozenset[str]
+) -> Around:
+    volume_id = volume.volume_id
+    state = this.states.get(volume_id)
+    sighting = None
+    if state is not None and (state.flip or state.lost) and volume_id not in unread:
+        sighting = Sighting(volume=volume, record=records.get(volume_id))
+    return Around(
+        sighting=sighting,
+        in_progress=this.gathering.in_progress().get(volume_id),
+        windows=this.outlook.of(volume),
+        hold=hold_on(this.holds, volume_id, this.look.now_s),
+        stall=this.stalls.get(volume_id),
+    )
+
+
+def _decide(this: Pass, one: DueVolume, assessment: Assessment, around: Around) -> Decision:
+    policy = this.shell.policy
+    state = this.states.get(one.volume.volume_id)
+    wishes = read_tags(one.volume.tags, policy.mode, known_windows=this.known_windows)
+    if wishes.is_ignored:
+        wishes = replace(wishes, mode=Mode.OBSERVE)
+    decision = decide(assessment, state, wishes, policy=policy, look=this.look, around=around)
+    if this.keeps_samples:
+        return decision
+    return replace(decision, assessment=replace(assessment, balance=Series(), served=Series()))
