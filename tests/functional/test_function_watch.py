@@ -133,7 +133,22 @@ def test_a_tick_that_comes_more_than_two_minutes_late_only_settles_what_is_open(
     assert wanting not in functions.ledger.states()
 
 
-def test_a_late_tick_begins_nothing_and_one_that_is_two_minutes_late_is_no_late_one(functions, lab):
+def test_a_late_tick_that_settles_something_does_not_ask_for_it_again(functions, lab):
+    """The request to AWS got lost on its way: that it never was sent is known after two minutes and two reads."""
+    volume_id = add_critical(lab, tags=AUTO)
+    functions.tick()
+    lab.faults.add(Fault(action="ModifyVolume", kind="reset", times=1))
+    functions.flip()
+    functions.tick(1)
+    lab.clock.advance(240)
+    functions.watch("focus", time=instant(lab.clock.now_s() - 180))
+    assert functions.history(volume_id)[-1] == "not_done"
+    assert functions.asked() == []
+    functions.tick(1)
+    assert len(functions.asked()) == 1
+
+
+def test_a_tick_that_comes_two_minutes_late_does_all_its_work(functions, lab):
     volume_id = add_critical(lab, tags=AUTO)
     due = instant(lab.clock.now_s())
     lab.clock.advance(120)
