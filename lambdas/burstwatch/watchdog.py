@@ -103,7 +103,7 @@ def hear(shell: Shell, stalls: Iterable[Stall], *, now_s: float) -> Heard:
     for stall in stalls:
         state = this.states.get(stall.volume_id)
         known = newest.get(stall.volume_id) or (state.stall if state else None)
-        is_repeat = known is not None and stall.started_at_s < known.started_at_s + _STALL_EVERY_S
+        is_repeat = known is not None and stall.seen_at_s < known.seen_at_s + _STALL_EVERY_S
         if is_repeat or len(newest) >= _MOST_STALLS:
             too_many += 1
         else:

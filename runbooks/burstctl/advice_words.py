@@ -108,7 +108,7 @@ def _short(configuration: Configuration, size_gib: int) -> str:
 
 def _advised(advice: Advice) -> str:
     if advice.verdict is Verdict.UNDECIDED:
-        return "stay for now: too new"
+        return "stay for now: little seen"
     if advice.verdict is Verdict.STAY:
         return "stay"
     target = advice.target

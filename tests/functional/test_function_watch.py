@@ -134,7 +134,7 @@ def test_a_tick_that_comes_more_than_two_minutes_late_only_settles_what_is_open(
 
 
 def test_a_late_tick_that_settles_something_does_not_ask_for_it_again(functions, lab):
-    """The request to AWS got lost on its way: that it never was sent is known after two minutes and two reads."""
+    """The call to AWS got lost: that it never was sent is known after two minutes and two reads."""
     volume_id = add_critical(lab, tags=AUTO)
     functions.tick()
     lab.faults.add(Fault(action="ModifyVolume", kind="reset", times=1))

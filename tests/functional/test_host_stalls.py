@@ -65,8 +65,8 @@ def test_a_stall_of_a_volume_that_looks_well_reaches_people_and_the_ledger(funct
     [alert] = functions.alerts()
     assert (alert["kind"], alert["volume"]["volume_id"]) == ("HostStallReported", volume_id)
     host = alert["evidence"]["host"]
-    assert (host["instance_id"], host["total_s"], host["age_s"], host["top"]) == (HOST, 8.25, 65, TOP)
-    assert alert["evidence"]["host_says"][0].startswith(f"Its host {HOST} reported 65 s ago")
+    assert (host["instance_id"], host["total_s"], host["age_s"], host["top"]) == (HOST, 8.25, 57, TOP)
+    assert alert["evidence"]["host_says"][0].startswith(f"Its host {HOST} reported 56 s ago")
     assert alert["runbook"].endswith("/HostStallReported.md")
     [entry] = stalls_of(functions, volume_id)
     assert (entry.body["cause"], entry.body["total_s"]) == ("throttled", 8.25)
@@ -98,7 +98,7 @@ def test_the_next_alert_about_the_volume_carries_it_with_its_age(functions, lab)
             break
     [alert] = alerts
     assert alert["kind"] == "BurstBalanceDraining"
-    assert alert["evidence"]["host"]["age_s"] == lab.clock.now_s() % 3600 + 10
+    assert alert["evidence"]["host"]["age_s"] == round(lab.clock.now_s() % 3600 + 10 - 8.25)
     assert "ago: a synchronous write took 8.2 s" in alert["evidence"]["host_says"][0]
 
 
@@ -240,6 +240,18 @@ def test_a_volume_that_stands_still_for_hours_is_no_old_story(functions, lab):
     assert said.metrics["ProbeEventsDropped"] == 0
     [alert] = functions.alerts()
     assert alert["evidence"]["summary"] == "stood still for 7,190.0 s, says its host"
+    assert alert["evidence"]["host"]["total_s"] == 7190
+
+
+def test_a_volume_that_goes_on_standing_still_is_reported_again_and_again(functions, lab):
+    """The probe tells since when, and how long by now."""
+    volume_id = add_calm(lab, instance_id=HOST)
+    for minutes in (5, 10, 15, 20):
+        lab.clock.advance(300)
+        said = report(functions, volume_id, ago_s=60 * minutes, detail={"total_s": 60 * minutes - 5})
+        assert said.metrics["ProbeEventsDropped"] == 0
+    assert [entry.body["total_s"] for entry in stalls_of(functions, volume_id)] == [295, 595, 895, 1195]
+    assert functions.kinds() == ["HostStallReported"]
 
 
 def test_what_a_host_writes_is_inert_wherever_it_is_shown(functions, lab):

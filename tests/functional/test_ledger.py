@@ -19,8 +19,9 @@ from some_changes import MAIL, A, B, C, a_change, a_state, an_alert, an_entry, s
 from some_flips import an_intent
 
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION, LedgerError
+from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION
 from burstwatch.core.assess import UnknownReason
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger import (
     Beginning,
     Begun,

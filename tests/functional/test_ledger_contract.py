@@ -19,9 +19,9 @@ from some_changes import (
 )
 from some_flips import a_flip
 
-from burstwatch.adapters.ledger_sqlite_file import LedgerError
 from burstwatch.core.alerts import Alert, AlertKind
 from burstwatch.core.assess import UnknownReason
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Phase, Spent
 from burstwatch.core.ledger import Change, Delivery, EntryKind, TickKind, VolumeState
 from burstwatch.core.levels import Level

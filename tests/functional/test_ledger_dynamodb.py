@@ -8,7 +8,7 @@ from some_changes import MAIL, SLACK, A, B, C, a_change, a_digest, a_state, an_a
 from some_flips import an_intent
 
 from burstlab.dynamodb import Fault, size_of
-from burstwatch.adapters.ledger_dynamodb_table import LedgerError
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger import Begun, Caps, Change, Delivery, EntryKind, TickKind, VolumeState
 from ledgers import TABLE, DynamoHome
 

@@ -10,7 +10,7 @@ from racing import processes, race
 from some_flips import an_intent
 
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.ledger_sqlite_file import LedgerError
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import Hold
 from burstwatch.core.ledger import Begun, Caps, EntryKind, VolumeState
 

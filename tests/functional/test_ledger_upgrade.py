@@ -9,7 +9,8 @@ from some_flips import an_intent
 
 from burstwatch.adapters import ledger_sqlite_file
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION, LedgerError
+from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import Hold
 from burstwatch.core.ledger import Begun, Caps, EntryKind, LedgerEntry, Roster, TickKind, VolumeState
 from burstwatch.core.levels import Level

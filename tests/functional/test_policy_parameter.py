@@ -9,10 +9,10 @@ from moto import mock_aws
 
 from burstlab.dynamodb import DynamoDb, Fault
 from burstwatch.adapters.ledger_dynamodb import DynamoLedger
-from burstwatch.adapters.ledger_sqlite_file import LedgerError
 from burstwatch.adapters.notes import Notes
 from burstwatch.adapters.policy_parameter import PolicyParameter, TroubleKind
 from burstwatch.core.alerts import AlertKind, sentences
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Mode, Policy
 from ledgers import TABLE, a_client

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
+from botocore.exceptions import ClientError
 from loopback_aws import Answer, loopback_aws
 
 from burstlab.clock import LabClock
@@ -252,3 +253,44 @@ def test_the_oldest_date_counts(products):
 def test_a_date_that_is_none_is_said(products):
     of(products, "VolumeUsage.gp2")["publicationDate"] = "lately"
     assert "which is no date" in read(products).faults[0]
+
+
+def test_the_labs_list_is_paged_as_aws_pages_it(lab):
+    client = lab.client("pricing")
+    filters = [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-east-1"}]
+    whole = client.get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"]
+    told, token = [], {}
+    while True:
+        answer = client.get_products(ServiceCode="AmazonEC2", Filters=filters, MaxResults=4, **token)
+        assert len(answer["PriceList"]) <= 4
+        told += answer["PriceList"]
+        if "NextToken" not in answer:
+            break
+        token = {"NextToken": answer["NextToken"]}
+    assert told == whole
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"ServiceCode": "AmazonS3"}, "NotFoundException"),
+        ({"MaxResults": 101}, "InvalidParameterException"),
+        ({"NextToken": "?"}, "InvalidNextTokenException"),
+        (
+            {"Filters": [{"Type": "CONTAINS", "Field": "usagetype", "Value": "EBS"}]},
+            "InvalidParameterException",
+        ),
+    ],
+)
+def test_the_labs_list_refuses_what_it_does_not_know(lab, asked, code):
+    with pytest.raises(ClientError) as refused:
+        lab.client("pricing").get_products(**{"ServiceCode": "AmazonEC2"} | asked)
+    assert refused.value.response["Error"]["Code"] == code
+
+
+def test_the_labs_list_has_endpoints_where_aws_has_them():
+    with (
+        Endpoint(LabFleet(LabClock(speed=0), LabSettings(region="eu-west-1"))) as lab,
+        pytest.raises(ClientError, match="no endpoint in eu-west-1"),
+    ):
+        lab.client("pricing").get_products(ServiceCode="AmazonEC2")

@@ -687,7 +687,9 @@ def test_a_window_with_many_volumes_names_ten_and_counts_the_rest():
 
 def test_a_volume_that_somebody_else_resized_is_told_so_and_no_definition():
     volume = replace(named_volume(IO1), size_gib=200)
-    seen = Sighting(volume=volume, record=a_modification(IO1, IO1, started="11:40"))
+    record = a_modification(IO1, IO1, started="11:40")
+    record = replace(record, target=replace(record.target, size_gib=200))
+    seen = Sighting(volume=volume, record=record)
     told, *_ = after_a_look(volume, state_of(away(), level=Level.OK), sighting=seen)
     assert "ci-7 was resized from 100 to 200 GiB (" in title(told)
     assert not any("definition" in sentence for sentence in sentences(told))

@@ -28,7 +28,7 @@ def test_a_report_is_read_and_comes_back_from_the_ledger():
 
 
 def test_a_report_is_told_with_its_age_and_the_tasks_that_are_stuck():
-    said = a_stall().sentences(NOW_S + 125)
+    said = a_stall().sentences(NOW_S + 8.25 + 125)
     assert said == [
         "Its host i-0123456789abcdef0 reported 2 min ago: a synchronous write took 8.2 s (critical:"
         " exhausted).",

@@ -52,8 +52,8 @@ from burstwatch.adapters.ledger_dynamodb_table import (
     update,
 )
 from burstwatch.adapters.ledger_dynamodb_ticks import Ticks
-from burstwatch.adapters.ledger_sqlite_file import LedgerError
 from burstwatch.core.alerts import Alert
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import Direction, Hold, WindowMark, hold_on
 from burstwatch.core.ledger import (
     Beginning,

@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from botocore.exceptions import ClientError
 
 from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
-from burstwatch.adapters.ledger_sqlite_file import LedgerError
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import BurstwatchError, LedgerError
 
 T = TypeVar("T")
 R = TypeVar("R")

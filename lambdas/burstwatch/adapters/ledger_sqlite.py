@@ -16,7 +16,6 @@ from typing import Any, Final, Self
 
 from burstwatch.adapters.ledger_sqlite_file import (
     SCHEMA,
-    LedgerError,
     check_file,
     connect,
     create,
@@ -25,6 +24,7 @@ from burstwatch.adapters.ledger_sqlite_file import (
     start_anew,
 )
 from burstwatch.core.alerts import Alert
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import Direction, Hold, WindowMark, hold_on
 from burstwatch.core.ledger import (
     Beginning,

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.errors import LedgerError
 
 SCHEMA_VERSION: Final = 2
 _APPLICATION_ID: Final = 0x62757273
@@ -57,10 +57,6 @@ CREATE TABLE claimed_ticks (
 {";".join(_ADDED_BY_2)};
 COMMIT;
 """
-
-
-class LedgerError(BurstwatchError):
-    """The ledger cannot be used; what it held before the failed call, it still holds."""
 
 
 def create(path: Path) -> None:

@@ -23,8 +23,8 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 
 from burstwatch.adapters.errors import AWS_ERRORS, explain
 from burstwatch.adapters.ledger_dynamodb_table import ABSENT, Client, Table, unchanged
-from burstwatch.adapters.ledger_sqlite_file import LedgerError
 from burstwatch.adapters.webhook import SPACING_S, LocalTurns, PauseError
+from burstwatch.core.errors import LedgerError
 
 PARTITION: Final = "sent"
 """Every partition of ours begins so; notify may touch no other."""

@@ -136,7 +136,7 @@ class Advice:
     """What to make of a volume, why, what it costs, and what could go wrong.
 
     ``options`` has gp3, io1, io2, ``stay`` and what a flip would make of it (``flip``) side by side; a type
-    that its size rules out is missing.
+    that its size rules out is missing, and gp3 where several instances share the volume.
     """
 
     case: Case
@@ -340,7 +340,8 @@ def _options(case: Case, need: Need) -> dict[str, Option]:
             short=_why_not_stay(case, need),
         )
     }
-    for kind in LIMITS:
+    kinds = [kind for kind in LIMITS if not (case.volume.multi_attached and kind is VolumeType.GP3)]
+    for kind in kinds:
         if (configuration := _fit(kind, size_gib, need)) is not None:
             options[str(kind)] = Option(
                 configuration=configuration,
@@ -348,7 +349,7 @@ def _options(case: Case, need: Need) -> dict[str, Option]:
                 short=_why_slower(configuration, size_gib, need),
             )
     flipped = choose_target(case.volume, Demand(), Wish(volume_type=VolumeType.GP3), prices)
-    if isinstance(flipped, Target):
+    if isinstance(flipped, Target) and VolumeType.GP3 in kinds:
         options["flip"] = Option(
             configuration=flipped.configuration,
             usd_per_month=flipped.price.after_usd_per_month,
@@ -491,6 +492,10 @@ def _risks(case: Case, need: Need, target: Configuration) -> tuple[str, ...]:
         risks.append(f"Its instance allows {instance.max_iops:,} IOPS to all its volumes together.")
     if case.volume.managed_by:
         risks.append(f"{case.volume.managed_by} manages it: change it there, AWS refuses it here.")
+    if case.volume.multi_attached:
+        risks.append(
+            "Several instances may share it: only io1 and io2 can be that, and AWS may refuse a change."
+        )
     if usage is not None and usage.is_idle:
         risks.append("It served nothing in all that time: if nobody needs it, a snapshot costs less.")
     return tuple(risks)

@@ -76,9 +76,14 @@ class Stall:
         reader.complain()
         return stall
 
+    @property
+    def seen_at_s(self) -> float:
+        """When the host last saw it: one that lasts is reported again, with the start that it had."""
+        return self.started_at_s + self.total_s
+
     def is_fresh(self, now_s: float) -> bool:
         """Whether it still says something about now."""
-        return now_s - self.started_at_s < FRESH_S
+        return now_s - self.seen_at_s < FRESH_S
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
@@ -91,7 +96,7 @@ class Stall:
 
     def sentences(self, now_s: float) -> list[str]:
         """What the host saw, with its age."""
-        ago = format_duration(max(0.0, now_s - self.started_at_s))
+        ago = format_duration(max(0.0, now_s - self.seen_at_s))
         write = f"a synchronous write took {self.total_s:,.1f} s ({self.verdict}: {self.cause})"
         tasks = ", ".join(f"{t.count} {t.comm} in {t.wchan or '?'}" for t in self.top[:3])
         stuck = [f"Stuck in state D there: {tasks}."] if tasks else []
@@ -105,7 +110,7 @@ class Stall:
             "cause": self.cause,
             "total_s": self.total_s,
             "started_at": format_instant(self.started_at_s),
-            "age_s": round(max(0.0, now_s - self.started_at_s)),
+            "age_s": round(max(0.0, now_s - self.seen_at_s)),
             "top": [asdict(task) for task in self.top],
         }
 

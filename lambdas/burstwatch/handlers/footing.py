@@ -32,6 +32,8 @@ from burstwatch.shell import Shell
 if TYPE_CHECKING:
     from burstwatch.adapters.ec2_modify import Ec2Modifier
 
+_NOTE: Final = "standing"
+_STANDS: Final = "stands"
 _STANDING_AGE_S: Final = 300.0
 """How long a function believes what it read of other deployments."""
 
@@ -43,12 +45,14 @@ class Footing:
     settings: FunctionSettings
     base: Shell
     policies: PolicyParameter
+    notes: Notes
     parameters: Any
     modifier: "Ec2Modifier"
     queue: FlipQueue | None = None
     clock: Callable[[], float] = monotonic
     _standing: Standing | None = field(default=None, init=False)
     _asked_at_s: float = field(default=0.0, init=False)
+    _noted: str | None = field(default=None, init=False)
 
     @classmethod
     def build(cls, settings: FunctionSettings, account: str) -> Self:
@@ -64,16 +68,15 @@ class Footing:
         base = build_shell(session, policy=Policy(), ledger=ledger, account=account)
         topic = SnsChannel(build_client(session, "sns", base.calls), settings.topic_arn)
         parameters = build_parameters_client(session, base.calls)
+        notes = Notes(ledger_client, settings.table)
         queue_url = settings.flip_queue_url
         return cls(
             settings=settings,
             base=replace(base, channels=[topic]),
             policies=PolicyParameter(
-                parameters,
-                settings.policy_parameter,
-                deployment=settings.deployment,
-                notes=Notes(ledger_client, settings.table),
+                parameters, settings.policy_parameter, deployment=settings.deployment, notes=notes
             ),
+            notes=notes,
             parameters=parameters,
             modifier=build_modifier(session, base.calls),
             queue=FlipQueue(build_client(session, "sqs", base.calls), queue_url) if queue_url else None,
@@ -99,17 +102,28 @@ class Footing:
     def _may_flip(self, say: Instruments) -> bool:
         """Whether this deployment stands; while nobody can tell, it does not."""
         if self._standing is None or self.clock() - self._asked_at_s >= _STANDING_AGE_S:
-            try:
-                self._standing = standing_of(self.settings.deployment, find_deployments(self.parameters))
-                self._asked_at_s = self.clock()
-            except AwsError as error:
-                say.warn(f"whether another deployment watches here cannot be told: {error}")
+            self._ask_standing(say)
         standing = self._standing
         if standing is not None and standing.may_flip:
             return True
         say.measure(Metric.NOT_STANDING, 1)
         say.warn(standing.because if standing else "until it can be told, this deployment only proposes")
         return False
+
+    def _ask_standing(self, say: Instruments) -> None:
+        """Look which deployments there are; while that cannot be told, what was last found out counts."""
+        try:
+            self._standing = standing_of(self.settings.deployment, find_deployments(self.parameters))
+        except AwsError as error:
+            say.warn(f"whether another deployment watches here cannot be told: {error}")
+            if self._standing is None and self.notes.read(_NOTE) == _STANDS:
+                self._standing = Standing(may_flip=True)
+            return
+        self._asked_at_s = self.clock()
+        said = _STANDS if self._standing.may_flip else self._standing.because
+        if self._noted != said and self.notes.read(_NOTE) != said:
+            self.notes.write(_NOTE, said)
+        self._noted = said
 
 
 def _tell_trouble(found: PolicyInForce, shell: Shell, now_s: float, say: Instruments) -> None:

@@ -76,9 +76,8 @@ def _stall_of(event: Mapping[str, Any], now_s: float) -> Stall:
         raise StallError(f"detail-type is {printable(repr(said), _LONGEST_SHOWN)}, not {_STALL!r}")
     detail = event.get("detail")
     stall = Stall.from_detail(detail if isinstance(detail, Mapping) else {}, now_s=now_s)
-    since_s = now_s - (stall.started_at_s + stall.total_s)
-    if since_s >= FRESH_S:
-        age, most = format_duration(since_s), format_duration(FRESH_S)
+    if not stall.is_fresh(now_s):
+        age, most = format_duration(now_s - stall.seen_at_s), format_duration(FRESH_S)
         raise StallError(f"{stall.volume_id} stood still {age} ago; after {most} that says nothing any more")
     return stall
 
