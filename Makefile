@@ -14,14 +14,14 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "burstwatch needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 # the local AWS pins another botocore than ours, so it lives apart
 $(LOCAL_AWS)/.installed: lab/local-aws.txt | $(VENV)/.installed
 	$(BIN)/python -m venv $(LOCAL_AWS)
-	$(LOCAL_AWS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r lab/local-aws.txt
+	$(LOCAL_AWS)/bin/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r lab/local-aws.txt
 	@touch $@
 
 # the CDK's command; its node comes with .venv
@@ -63,6 +63,7 @@ bench: setup
 	$(BIN)/python lab/bench/act.py 1000:50 10000:500
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/ledger.py
+	$(BIN)/python lab/bench/deployed.py
 
 # the templates of the default stage, checked by cdk-nag; `make synth STAGE=stage.yaml` for another
 synth: setup

@@ -42,6 +42,17 @@ answer is lost), ``Fault(action="ModifyVolume", code="UnauthorizedOperation", st
 From another process the same is at ``/_lab/`` (``curl $AWS_ENDPOINT_URL/_lab/`` lists it). ``burstlab
 loads`` lists the loads.
 
-moto answers what is not about the fleet (SNS, STS, PutMetricData, instance types the lab does not know, ...);
+Beside the fleet: ``lab.client("ssm")`` talks to a Parameter Store of the lab itself (``lab.parameters``), and
+``lab.tables["ledger"] = DynamoDb(table="ledger")`` gives it a table for ``lab.client("dynamodb")``.
+
+moto answers the rest (SNS, STS, PutMetricData, other tables, instance types the lab does not know, ...);
 its state is one per process: POST ``/moto-api/reset`` empties it.
+
+The rest of AWS, for a real ``cdk deploy`` (``burstlab.local_aws``, ``burstlab.stage_deployed``)::
+
+    with LocalAws() as aws, SlackReceiver() as slack, Endpoint(fleet) as lab:
+        bootstrap(aws), deploy(aws)                    # the app as it is
+        stage = DeployedStage.find(aws, lab)           # its functions, by verb
+        stage.set_schedule(is_on=False), stage.look_at_the_lab(), stage.tell_slack(slack.url)
+        lab.clock.advance(60), stage.tell_events(), stage.tick()
 """

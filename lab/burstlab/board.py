@@ -12,7 +12,6 @@ from rich.text import Text
 from burstlab.cast import CAST, STARTS_AT
 from burstlab.deeds import Trip, last_word
 from burstlab.demo import Life, Role, Stage
-from burstwatch.core.alerts import Alert, AlertKind, title
 from burstwatch.core.cost import USD_PER_METRIC
 from burstwatch.core.ledger import EntryKind
 from burstwatch.core.levels import Level
@@ -27,22 +26,22 @@ COLOURS: Final = {
     "exhausted": "bold white on red",
     "unknown": "magenta",
 }
-_KIND_COLOURS: Final = {
-    AlertKind.FLIPPED: "bold green",
-    AlertKind.FLIPPED_BACK: "bold green",
-    AlertKind.FLIP_REFUSED: "bold magenta",
-}
 _COLUMNS: Final = 80
 _INDENT: Final = " " * 7
 _BAR: Final = 8
 _LAST_ALERTS: Final = 6
 
 
-def tell_the_start(console: Console, *, hours: float, seconds: float) -> None:
+def tell_the_start(console: Console, *, hours: float, seconds: float, is_deployed: bool = False) -> None:
     """What is about to be seen."""
+    watchdog = (
+        "the watchdog is the stack that `cdk deploy` makes, its functions really run"
+        if is_deployed
+        else "the watchdog is the real one"
+    )
     text = (
         f"{len(CAST)} gp2 volumes from {STARTS_AT:%H:%M} UTC on, {hours:g} hours in about {seconds:g} s."
-        " The lab plays AWS on loopback; the watchdog is the real one, and flips what is tagged auto."
+        f" The lab plays AWS on loopback; {watchdog}, and flips what is tagged auto."
         " A flip takes as long as AWS's documents say: up to 6 h for a TiB."
     )
     _say(console, text)
@@ -64,21 +63,12 @@ def _line_printer(console: Console) -> Callable[[Stage], None]:
 
     def show(stage: Stage) -> None:
         nonlocal printed
-        for alert in stage.audience.heard[printed:]:
-            _say(console, f"{_headline(alert)}{_reason(alert)}", lead=f"{format_clock(alert.time_s)}  ")
-        printed = len(stage.audience.heard)
+        heard = stage.watchdog.heard
+        for message in heard[printed:]:
+            _say(console, message.headline, lead=f"{format_clock(message.at_s)}  ")
+        printed = len(heard)
 
     return show
-
-
-def _headline(alert: Alert) -> str:
-    """The title without ids: in the demo every volume has a name."""
-    return title(alert).partition(" (vol-")[0]
-
-
-def _reason(alert: Alert) -> str:
-    """Why a flip was refused."""
-    return f" ({alert.evidence['reason']})" if alert.kind is AlertKind.FLIP_REFUSED else ""
 
 
 def _board(stage: Stage) -> Group:
@@ -96,12 +86,12 @@ def _board(stage: Stage) -> Group:
         table.add_row(role.actor.name, role.actor.mode, _bar(role), _type(role), _level(role), _last(role))
     heard = [
         Text(
-            printable(f"{format_clock(alert.time_s)} {_headline(alert)}", _COLUMNS - 1),
-            style=_KIND_COLOURS.get(alert.kind, COLOURS[alert.level]),
+            printable(f"{format_clock(message.at_s)} {message.headline}", _COLUMNS - 1),
+            style=COLOURS[message.level],
         )
-        for alert in stage.audience.heard[-_LAST_ALERTS:]
+        for message in stage.watchdog.heard[-_LAST_ALERTS:]
     ]
-    return Group(table, Text(""), Text("alerts", style="bold"), *heard)
+    return Group(table, Text(""), Text(stage.watchdog.place, style="bold"), *heard)
 
 
 def _bar(role: Role) -> Text:
@@ -109,7 +99,7 @@ def _bar(role: Role) -> Text:
     if balance is None:
         return Text("-", style="green")
     filled = round(balance / 100 * _BAR)
-    return Text("█" * filled + "░" * (_BAR - filled) + f" {balance:3.0f} %", style=COLOURS[_level_of(role)])
+    return Text("█" * filled + "░" * (_BAR - filled) + f" {balance:3.0f} %", style=COLOURS[role.level])
 
 
 def _type(role: Role) -> Text:
@@ -118,12 +108,8 @@ def _type(role: Role) -> Text:
 
 def _level(role: Role) -> Text:
     """The level as judged; none while there is no bucket to judge."""
-    level = _level_of(role)
+    level = role.level
     return Text(level, style=COLOURS[level]) if role.type_now == "gp2" else Text("-", style="green")
-
-
-def _level_of(role: Role) -> str:
-    return str(role.decision.level) if role.decision else "ok"
 
 
 def _last(role: Role) -> str:
@@ -145,7 +131,7 @@ def tell_the_end(console: Console, stage: Stage) -> None:
     if refused:
         _head(console, "What was refused")
     for role in refused:
-        _tell_refusal(console, stage, role)
+        _tell_refusal(console, role)
     _head(console, "In all")
     _tell_sums(console, stage, roles)
 
@@ -195,7 +181,7 @@ def _tell_trip(console: Console, role: Role, trip: Trip) -> None:
         _say(console, "; ".join(filter(None, said)), lead=_INDENT)
 
 
-def _tell_refusal(console: Console, stage: Stage, role: Role) -> None:
+def _tell_refusal(console: Console, role: Role) -> None:
     refused = role.refusals[0]
     lead = f"{format_clock(refused.at_s)}  "
     _say(console, f"{role.actor.name}, {refused.guard}: {refused.reason}", lead=lead)
@@ -203,8 +189,7 @@ def _tell_refusal(console: Console, stage: Stage, role: Role) -> None:
     if later:
         _say(console, f"flipped {format_clock(later[0].asked_at_s)}, when that was over", lead=_INDENT)
     elif role.life.dry_at_s:
-        notice_s = stage.notice_s(role)
-        announced = "" if notice_s is None else f"; announced {format_duration(notice_s)} before"
+        announced = "" if role.notice_s is None else f"; announced {format_duration(role.notice_s)} before"
         _say(console, f"{_fate(role.life)}{announced}", lead=_INDENT)
 
 
@@ -219,8 +204,9 @@ def _tell_sums(console: Console, stage: Stage, roles: list[Role]) -> None:
     more = "more" if usd >= 0 else "less"
     _say(console, f"Watched, {_sum_up(lives)}; the flips cost ${abs(usd):.4f} {more} than gp2.")
     calls = ", ".join(f"{count} {action}" for action, count in sorted(stage.api_calls.items()))
-    price = f"${stage.metrics_requested * USD_PER_METRIC:.4f} at CloudWatch's price"
-    _say(console, f"{stage.ticks} ticks; {stage.metrics_requested:,} metrics read, {price}; {calls}.")
+    metrics = stage.endpoint.metrics_asked
+    price = f"${metrics * USD_PER_METRIC:.4f} at CloudWatch's price"
+    _say(console, f"{stage.ticks} ticks; {metrics:,} metrics read, {price}; {calls}.")
 
 
 def _sum_up(lives: list[Life]) -> str:

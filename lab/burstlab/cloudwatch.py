@@ -46,10 +46,14 @@ class _Result:
 
 
 class CloudWatchApi:
-    """Answers GetMetricData for the metrics the fleet publishes; other metrics are asked of moto."""
+    """Answers GetMetricData for the metrics the fleet publishes; other metrics are asked of moto.
+
+    ``metrics_asked`` counts what AWS would bill: each metric of each question.
+    """
 
     def __init__(self, fleet: LabFleet) -> None:
         self._fleet = fleet
+        self.metrics_asked = 0
 
     def answers(self, call: Call) -> bool:
         return call.action == "GetMetricData" and call.region == self._fleet.settings.region
@@ -58,6 +62,7 @@ class CloudWatchApi:
         question = _read_question(_parameters(call))
         with self._fleet.lock:
             now_s = self._fleet.clock.now_s()
+            self.metrics_asked += len(question.queries)
             results = [
                 self._result(query, question, now_s)
                 for query in question.queries

@@ -1,38 +1,33 @@
-"""The demo: a dozen volumes under load, the real watchdog acting, six hours in a minute and a half."""
+"""The demo: a dozen volumes under load, the real watchdog acting, six hours in a minute or two."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import click
-from boto3.session import Session
 
 from burstlab.cast import CAST, STARTS_AT, TWINS, Actor
 from burstlab.clock import LabClock
 from burstlab.deeds import Refused, Trip, refusals_of, trips_of
-from burstlab.endpoint import ACCESS_KEY, Endpoint
+from burstlab.demo_watchdogs import Watchdog, deployed_watchdog, local_watchdog
+from burstlab.endpoint import Endpoint
 from burstlab.fleet import LabFleet, LabSettings
 from burstlab.main import HELP
 from burstlab.simulation import SimulatedVolume
 from burstlab.volume import LabVolume
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.adapters.policy_file import read_policy
-from burstwatch.bootstrap import build_modifier, build_shell
-from burstwatch.core.alerts import Alert, AlertKind
-from burstwatch.core.decide import Decision
+from burstwatch.core.alerts import AlertKind
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips import Hold
-from burstwatch.core.ledger import LedgerEntry
-from burstwatch.core.policy import Policy
+from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.levels import Level
 from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_hour, usd_per_month
-from burstwatch.shell import Shell
-from burstwatch.watchdog import run_tick
+from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 
 POLICY: Final = Path(__file__).with_name("demo_policy.yaml")
 PAST: Final = timedelta(minutes=75)
@@ -115,7 +110,8 @@ def _usd(configuration: Configuration, size_gib: int) -> float:
 class Role:
     """An actor on stage: what became of its volume, what would have become of it ``alone``, what was done.
 
-    ``type_now`` is what it is, with an arrow while it is on its way there.
+    ``state`` is what the ledger has of it, None while it is calm. ``type_now`` is what it is, with an arrow
+    while it is on its way there.
     """
 
     actor: Actor
@@ -123,8 +119,33 @@ class Role:
     life: Life
     alone: Life
     entries: list[LedgerEntry] = field(default_factory=list)
-    decision: Decision | None = None
+    state: VolumeState | None = None
     type_now: str = "gp2"
+
+    @property
+    def volume(self) -> Volume:
+        """As AWS describes it at the start."""
+        return Volume(
+            volume_id=self.volume_id,
+            volume_type=VolumeType.GP2,
+            size_gib=self.actor.size_gib,
+            created_at=STARTS_AT,
+            tags=self.actor.tags,
+        )
+
+    @property
+    def level(self) -> Level:
+        """As it is judged now."""
+        if self.state is None:
+            return Level.OK if baseline_iops(self.actor.size_gib) < BURST_IOPS else Level.UNKNOWN
+        return Level.UNKNOWN if self.state.unknown_reason else self.state.level
+
+    @property
+    def notice_s(self) -> float | None:
+        """From the first alert that it drains until it was dry; None where there was not both."""
+        alerts = (entry for entry in self.entries if entry.kind is EntryKind.ALERT)
+        first = next((entry for entry in alerts if entry.body["kind"] == AlertKind.DRAINING), None)
+        return self.life.dry_at_s - first.at_s if first and self.life.dry_at_s else None
 
     @property
     def trips(self) -> list[Trip]:
@@ -135,40 +156,24 @@ class Role:
         return refusals_of(self.entries)
 
 
-class Audience:
-    """The channel of the demo."""
-
-    name = "demo"
-
-    def __init__(self) -> None:
-        self.heard: list[Alert] = []
-
-    def send(self, alert: Alert) -> None:
-        self.heard.append(alert)
-
-
 @dataclass(slots=True, kw_only=True)
 class Stage:
     """The demo while it runs; the volumes of ``alone`` live the same load, and nobody watches them."""
 
     endpoint: Endpoint
     alone: LabFleet
-    shell: Shell
+    watchdog: Watchdog
     roles: dict[str, Role]
-    audience: Audience
     ticks: int = 0
-    metrics_requested: int = 0
-    api_calls: Counter[str] = field(default_factory=Counter)
 
     @property
     def now_s(self) -> int:
         return self.endpoint.fleet.now_s()
 
-    def notice_s(self, role: Role) -> float | None:
-        """From the first alert that it drains until it was dry; None where there was not both."""
-        drains = (alert for alert in self.audience.heard if alert.kind is AlertKind.DRAINING)
-        first = next((alert for alert in drains if alert.volume_id == role.volume_id), None)
-        return role.life.dry_at_s - first.time_s if first and role.life.dry_at_s else None
+    @property
+    def api_calls(self) -> dict[str, int]:
+        """What the watchdog has asked of EC2 and CloudWatch."""
+        return self.endpoint.faults.calls()
 
     @property
     def twins(self) -> list[Role]:
@@ -176,25 +181,26 @@ class Stage:
 
 
 @contextmanager
-def open_stage(policy: Policy) -> Iterator[Stage]:
-    """Put the cast behind an endpoint and the watchdog in front of it, with leave to modify."""
+def open_stage(policy: Path, *, say: Callable[[str], None] | None = None) -> Iterator[Stage]:
+    """Put the cast behind an endpoint and the watchdog in front of it, with leave to modify.
+
+    With ``say``, which hears how that goes, it is the deployed one.
+    """
     clock = LabClock.by_hand(STARTS_AT - PAST)
-    watched, alone, audience = LabFleet(clock, SETTINGS), LabFleet(clock, SETTINGS), Audience()
+    watched, alone = LabFleet(clock, SETTINGS), LabFleet(clock, SETTINGS)
     roles = [_cast(actor, watched, alone) for actor in CAST]
-    with (
-        TemporaryDirectory(prefix="burstwatch-demo-") as directory,
-        SqliteLedger.open(Path(directory) / "ledger.sqlite") as ledger,
-        Endpoint(watched) as endpoint,
-    ):
+    with ExitStack() as stack:
+        endpoint = stack.enter_context(Endpoint(watched))
+        opened = deployed_watchdog(endpoint, policy, say) if say else local_watchdog(endpoint, policy)
         stage = Stage(
             endpoint=endpoint,
             alone=alone,
-            shell=_build_shell(endpoint, ledger, policy, audience),
+            watchdog=stack.enter_context(opened),
             roles={role.volume_id: role for role in roles},
-            audience=audience,
         )
         clock.advance(PAST.total_seconds())
         _place_holds(stage)
+        endpoint.faults.forget_calls()
         yield stage
 
 
@@ -220,29 +226,13 @@ def _enter(fleet: LabFleet, actor: Actor) -> str:
     return volume_id
 
 
-def _build_shell(endpoint: Endpoint, ledger: SqliteLedger, policy: Policy, audience: Audience) -> Shell:
-    settings = endpoint.fleet.settings
-    session = Session(
-        aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name=settings.region
-    )
-    shell = build_shell(
-        session,
-        endpoint_url=endpoint.url,
-        policy=policy,
-        ledger=ledger,
-        channels=[audience],
-        account=settings.account_id,
-    )
-    return replace(shell, modifier=build_modifier(session, shell.calls, endpoint_url=endpoint.url))
-
-
 def _place_holds(stage: Stage) -> None:
     """What people had told the watchdog before."""
     for role in stage.roles.values():
         if role.actor.hold is not None:
             by, reason = role.actor.hold
             until_s = stage.now_s + int(timedelta(days=1).total_seconds())
-            stage.shell.ledger.place_hold(
+            stage.watchdog.ledger.place_hold(
                 Hold(volume_id=role.volume_id, by=by, reason=reason, placed_at_s=stage.now_s, until_s=until_s)
             )
 
@@ -268,33 +258,44 @@ def play(stage: Stage, *, hours: float, pace_s: float, show: Callable[[Stage], N
 
 
 def _tick(stage: Stage) -> None:
-    report = run_tick(stage.shell, tick_s=stage.now_s, now_s=stage.now_s)
-    if report is None or report.failures:
-        raise RuntimeError(f"the watchdog failed in the demo: {report.failures if report else 'no tick'}")
+    stage.watchdog.tick()
     stage.ticks += 1
-    stage.metrics_requested += report.metrics_requested
-    stage.api_calls.update(report.api_calls)
-    for decision in report.decisions:
-        role = stage.roles[decision.volume_id]
-        role.decision = decision
-        role.entries = stage.shell.ledger.entries(role.volume_id)
+    states = stage.watchdog.ledger.states()
     for role in stage.roles.values():
+        state = states.get(role.volume_id)
+        if state != role.state or state is None:
+            role.entries = stage.watchdog.ledger.entries(role.volume_id)
+        role.state = state
         volume = stage.endpoint.fleet.find(role.volume_id)
         role.type_now = f"→{volume.change.target.volume_type}" if volume.change else volume.volume_type
 
 
-def run(*, hours: float, seconds: float, picture: Path, show: Callable[[Stage], None]) -> Stage:
-    """The whole demo: set the stage, play, leave the picture."""
+def run(
+    *,
+    hours: float,
+    seconds: float,
+    picture: Path,
+    show: Callable[[Stage], None],
+    say: Callable[[str], None] | None = None,
+) -> Stage:
+    """The whole demo: set the stage, play, leave the picture; with ``say`` on the deployed stack."""
     from burstlab.picture import draw  # noqa: PLC0415 - matplotlib takes a second to import
 
     picture.parent.mkdir(parents=True, exist_ok=True)
-    with open_stage(read_policy(POLICY)) as stage:
+    with open_stage(POLICY, say=say) as stage:
         play(stage, hours=hours, pace_s=seconds / (hours * 60), show=show)
-    draw(list(stage.roles.values()), stage.shell.policy.windows, picture)
+        stage.watchdog.finish()
+        show(stage)
+    draw(list(stage.roles.values()), read_policy(POLICY).windows, picture)
     return stage
 
 
 @click.command(context_settings=HELP, epilog="Example: burstlab demo --seconds 30 --picture /tmp/demo.png")
+@click.option(
+    "--deployed",
+    is_flag=True,
+    help="Deploy the watchdog with the real CDK onto a local AWS first; takes half a minute more.",
+)
 @click.option(
     "--hours", type=click.FloatRange(0.1, 24), default=6.0, show_default=True, help="Simulated time."
 )
@@ -312,20 +313,23 @@ def run(*, hours: float, seconds: float, picture: Path, show: Callable[[Stage], 
     show_default=True,
     help="Where to leave the picture.",
 )
-def demo(hours: float, seconds: float, picture: Path) -> None:
-    """A dozen volumes, the real watchdog acting over real HTTP, six hours in a minute and a half."""
+def demo(deployed: bool, hours: float, seconds: float, picture: Path) -> None:  # noqa: FBT001 - a flag
+    """A dozen volumes, the real watchdog acting over real HTTP, six hours in a minute or two."""
     from rich.console import Console  # noqa: PLC0415 - only the demo needs it
 
     from burstlab.board import open_board, tell_the_end, tell_the_start  # noqa: PLC0415 - it builds on this
 
     console = Console()
-    tell_the_start(console, hours=hours, seconds=seconds)
+    tell_the_start(console, hours=hours, seconds=seconds, is_deployed=deployed)
     try:
         with open_board(console) as show:
-            stage = run(hours=hours, seconds=seconds, picture=picture, show=show)
+            say = (lambda words: console.print(f"{words} ...", highlight=False)) if deployed else None
+            stage = run(hours=hours, seconds=seconds, picture=picture, show=show, say=say)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except OSError as error:
         raise click.ClickException(f"{picture}: {error.strerror}; give --picture another place") from error
+    except BurstwatchError as error:
+        raise click.ClickException(str(error)) from error
     tell_the_end(console, stage)
     console.print(f"The picture: {picture}", soft_wrap=True, highlight=False)

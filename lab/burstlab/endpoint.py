@@ -20,6 +20,7 @@ from burstlab.ec2 import Ec2Api
 from burstlab.faults import Fault, Faults
 from burstlab.fleet import LabFleet
 from burstlab.parameters import ParameterStore
+from burstlab.pricing import PriceListApi
 from burstwatch.core.errors import BurstwatchError
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class EndpointError(BurstwatchError):
 class Endpoint:
     """An AWS endpoint on the loopback interface; start it with ``with``, or ``start`` and ``stop``.
 
-    ``parameters`` is its SSM Parameter Store, ``tables`` are the DynamoDB tables it has, by name. Tables that
-    are not there, and every other service, are moto's.
+    ``parameters`` is its SSM Parameter Store, ``prices`` its Price List, ``tables`` are its DynamoDB tables
+    by name. Tables that are not there, and every other service, are moto's.
     """
 
     def __init__(self, fleet: LabFleet, *, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -48,13 +49,16 @@ class Endpoint:
         self.faults = Faults()
         self._address = (host, port)
         self.parameters = ParameterStore(fleet.clock)
+        self.prices = PriceListApi()
         self._dynamodb = DynamoDbApi()
+        self._cloudwatch = CloudWatchApi(fleet)
         self.tables = self._dynamodb.tables
-        self._apis: dict[str, Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore] = {
+        self._apis: dict[str, Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore | PriceListApi] = {
             "ec2": Ec2Api(fleet),
-            "monitoring": CloudWatchApi(fleet),
+            "monitoring": self._cloudwatch,
             "dynamodb": self._dynamodb,
             "ssm": self.parameters,
+            "pricing": self.prices,
         }
         self._control = Control(fleet, self.faults)
         self._moto = _Moto()
@@ -67,6 +71,11 @@ class Endpoint:
         if self._server is None:
             raise EndpointError("the endpoint is not running: use it in a with statement, or call start")
         return f"http://{self._server.host}:{self._server.port}"
+
+    @property
+    def metrics_asked(self) -> int:
+        """How many metrics were asked for, as AWS bills them."""
+        return self._cloudwatch.metrics_asked
 
     @property
     def environment(self) -> dict[str, str]:

@@ -18,6 +18,10 @@ COMMANDS: Final = {
         "six hours of a dozen volumes and the watchdog, in a minute and a half", "burstlab.demo"
     ),
     "serve": _Command("answer AWS clients for a simulated fleet, until Ctrl-C", "burstlab.serve"),
+    "disk": _Command("a real throttled disk with a gp2 bucket; needs root", "burstlab.disk.command"),
+    "incident": _Command(
+        "the incident on a real disk, with and without the watchdog; needs root", "burstlab.incident"
+    ),
     "loads": _Command("list what a volume can be asked to do, and why", "burstlab.serve"),
 }
 

@@ -174,12 +174,10 @@ def _lacks(moment: Moment) -> bool:
 
 
 def _draw_windows(panels: Iterable[Any], role: Role, windows: Windows) -> None:
-    if role.decision is None:
-        return
     balance, *_ = panels
     since, ends_at = STARTS_AT, _at(role.life.moments[-1].at_s)
     for window in windows:
-        if not window.holds_for(role.decision.assessment.volume):
+        if not window.holds_for(role.volume):
             continue
         span = next(occurrences(window, since), None)
         if span is None or span.start_at > ends_at:

@@ -8,7 +8,7 @@ from burstlab.change import Change
 from burstlab.described import DescribedVolume
 from burstlab.footing import Footing, footing_between, footing_on
 from burstlab.history import MINUTE_S, History, Run, Stretch
-from burstlab.load import NEVER_S, Load, Segment, parse_load, repeats_every_minute
+from burstlab.load import NEVER_S, Load, Segment, Steady, parse_load, repeats_every_minute
 from burstlab.settings import LabSettings
 from burstlab.volume import LabVolume, MetricFault, Truth
 from burstwatch.core.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iops
@@ -43,6 +43,7 @@ class SimulatedVolume(DescribedVolume):
         self._loads: list[tuple[int, Load]] = [(starts_s, _as_load(given.load))]
         self._read_share = 0.0
         self._segment = Segment(0, 0, 0)
+        self._known_until_s = NEVER_S
         self._served_iops = 0.0
         self._first_dry_s: float | None = None
         self._dry_since_s: float | None = None
@@ -61,8 +62,24 @@ class SimulatedVolume(DescribedVolume):
     def set_balance(self, balance_pct: float) -> None:
         self._credits = balance_pct * CREDITS_PER_PCT
 
+    def measure(self, until_s: int, *, read_ops: float = 0, write_ops: float = 0) -> None:
+        """Live up to ``until_s`` as a real device did, which completed so many operations meanwhile.
+
+        From the first time on that is the only way it lives: nothing is known of it beyond ``until_s``.
+        """
+        seconds = until_s - self.at_s
+        if seconds < 0 or (seconds == 0 and read_ops + write_ops > 0):
+            raise ValueError(
+                f"{self.volume_id}: it has lived up to {self.at_s}, {until_s} brings it no further; "
+                "give a later second"
+            )
+        self._known_until_s = until_s
+        self._loads = [(self.at_s, Steady(read_ops / (seconds or 1), write_ops / (seconds or 1)))]
+        self.catch_up(until_s)
+
     def catch_up(self, now_s: int) -> None:
-        """Live up to ``now_s``."""
+        """Live up to ``now_s``, or as far as it was measured."""
+        now_s = min(now_s, self._known_until_s)
         while self.at_s < now_s:
             until_s = now_s if self._open is None else min(now_s, self._open.next_step_s(self.at_s))
             if not self.running:

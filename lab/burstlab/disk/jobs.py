@@ -1,0 +1,115 @@
+"""The loop of a build host: one small container-like job after another, each timed; standard library only.
+
+``python jobs.py FOLDER PACE_S writers NAME WRITERS WRITES``, or ``… command COMMAND…``, starts a job every
+PACE_S seconds, or when the last one is done. A job is a process called NAME: it makes a folder with a file
+for each of its writers, each of which does so many synchronous 4 KiB writes, and removes them all again; or
+it is the command.
+One JSON line tells of each start and of each end, in seconds of the monotonic clock.
+"""
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_BLOCK = b"\x5a" * 4096
+_BLOCKS = 16
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_SET_NAME = 15  # PR_SET_NAME
+
+
+def main(folder: Path, pace_s: float, kind: str, work: Sequence[str]) -> None:
+    """Run jobs until killed, or until nobody reads what is told."""
+    _die_with_parent(os.getppid())
+    number = 0
+    while True:
+        number += 1
+        started_s = time.monotonic()
+        _tell(job=number, started_s=started_s)
+        if kind == "command":
+            code = _run(work)
+        else:
+            code = _run_job(folder / f"job-{number}", work[0], int(work[1]), int(work[2]))
+        ended_s = time.monotonic()
+        _tell(job=number, started_s=started_s, ended_s=ended_s, exit_code=code)
+        time.sleep(max(0.0, pace_s - (ended_s - started_s)))
+
+
+def _tell(**told: Any) -> None:
+    os.write(1, json.dumps(told).encode() + b"\n")
+
+
+def _run(command: Sequence[str]) -> int:
+    done = subprocess.run(  # noqa: S603 - asked for by whoever started the loop
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False
+    )
+    return done.returncode
+
+
+def _run_job(folder: Path, name: str, writers: int, writes: int) -> int:
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            _die_with_parent(parent)
+            ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
+            _work(folder, name, writers, writes)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _work(folder: Path, name: str, writers: int, writes: int) -> None:
+    """What a container does to a disk: unpack, write its state, be removed."""
+    folder.mkdir()
+    threads = [
+        threading.Thread(target=_write, args=(folder / f"layer-{number}", name, writes))
+        for number in range(writers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    shutil.rmtree(folder)
+    _sync(folder.parent)
+
+
+def _write(path: Path, name: str, writes: int) -> None:
+    ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        os.write(file, _BLOCK * _BLOCKS)
+        os.fsync(file)
+        synchronous = os.open(path, os.O_WRONLY | os.O_DSYNC)
+        for number in range(writes):
+            os.pwrite(synchronous, _BLOCK, number % _BLOCKS * len(_BLOCK))
+        os.close(synchronous)
+    finally:
+        os.close(file)
+
+
+def _sync(folder: Path) -> None:
+    """The removal is on disk when a job is done."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    os.fsync(opened)
+    os.close(opened)
+
+
+def _die_with_parent(parent: int) -> None:
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4:])

@@ -1,0 +1,49 @@
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from burstlab.board import _board, open_board, tell_the_end, tell_the_start
+from burstlab.demo import demo, run
+
+HOURS = 0.4
+"""Until 16:24: a critical volume is moved at once, and the first of a window's at 16:20."""
+
+
+def test_the_demo_runs_on_the_deployed_stack(tmp_path):
+    """The start of the story; that of the functions, from end to end, is in test_deployed.py."""
+    lines = Console(file=StringIO(), width=80)
+    boards = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
+    picture, steps = tmp_path / "demo.png", []
+    tell_the_start(lines, hours=HOURS, seconds=0, is_deployed=True)
+    with open_board(lines) as show:
+
+        def show_both(stage):
+            show(stage)
+            boards.print(_board(stage))
+
+        stage = run(hours=HOURS, seconds=0, picture=picture, show=show_both, say=steps.append)
+    tell_the_end(lines, stage)
+    told, seen = lines.file.getvalue(), boards.file.getvalue()
+    assert [step.partition(":")[0] for step in steps[:2]] == ["cdk bootstrap", "cdk deploy"]
+    assert "16:01  flipped: etcd-0 is on its way to gp3" in told
+    assert "16:20  flipped: orders-db is on its way to gp3" in told
+    assert "in Slack, as it arrives" in seen
+    assert "flipped: etcd-0" in seen
+    assert max(map(len, (told + seen).splitlines())) <= 80
+    assert stage.api_calls["ModifyVolume"] == 2
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("missing", ["the local AWS", "the CDK's command"])
+def test_where_something_is_not_installed_the_demo_says_what_would_do(tmp_path, monkeypatch, missing):
+    if missing == "the CDK's command":
+        (tmp_path / "local-aws").symlink_to(Path(sys.prefix) / "local-aws")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    told = CliRunner().invoke(demo, ["--deployed", "--picture", str(tmp_path / "demo.png")])
+    assert told.exit_code == 1
+    assert f"{missing} is not installed" in told.output
+    assert "run `make setup`" in told.output

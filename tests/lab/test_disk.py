@@ -1,0 +1,229 @@
+import os
+import signal
+import subprocess
+import time
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from click.testing import CliRunner
+from tests.lab.disks import (
+    BURSTLAB,
+    environment,
+    keeper_of,
+    left_of,
+    loop_numbers,
+    metric_of,
+    needs_a_disk,
+    rules_for,
+    wait_for,
+)
+
+from burstlab.clock import LabClock
+from burstlab.disk import device as device_module
+from burstlab.disk.box import SETTINGS, open_box
+from burstlab.disk.command import disk
+from burstlab.disk.device import BACKENDS, Device, DiskError
+from burstlab.disk.folder import own, ownerless, take_down
+from burstlab.disk.governor import Lapse
+from burstlab.disk.loop import JobLoop
+from burstlab.endpoint import Endpoint
+from burstlab.fleet import LabFleet
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    needs_a_disk(request.param)
+    return request.param
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Starts ``burstlab disk`` on this test's folder and sees that it is gone at the end."""
+    needs_a_disk()
+    running = []
+
+    def start(*options):
+        process = subprocess.Popen(
+            [*BURSTLAB, "disk", "--folder", str(tmp_path), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        running.append(process)
+        wait_for(lambda: "burstlab-disk-" in " ".join(left_of(tmp_path)) and _is_under_load(tmp_path))
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def _is_under_load(folder):
+    return any(path.name.startswith("job-") for path in folder.glob("burstlab-disk-*/mnt/*"))
+
+
+def write_synchronously(mount, operations):
+    """So many 4 KiB writes in place, each of them on the device before the next."""
+    path = mount / "synchronous"
+    path.write_bytes(bytes(4096))
+    file = os.open(path, os.O_WRONLY | os.O_DSYNC)
+    os.fsync(file)
+    began_s = time.monotonic()
+    for _ in range(operations):
+        os.pwrite(file, bytes(4096), 0)
+    os.close(file)
+    return time.monotonic() - began_s
+
+
+def test_a_device_serves_its_limit_and_a_new_limit_is_felt_at_once(backend, tmp_path):
+    with Device(backend=backend, parent=tmp_path) as device:
+        assert write_synchronously(device.mount, 200) < 1
+        device.limit(100)
+        before = device.counters()
+        # 200 operations at 100 a second, less what a tenth of a second lets through at once
+        assert write_synchronously(device.mount, 200) == pytest.approx(2, abs=0.5)
+        assert device.counters().done - before.done == pytest.approx(200, abs=25)
+        device.limit(2_000)
+        assert write_synchronously(device.mount, 200) < 1
+    assert left_of(tmp_path) == []
+
+
+def test_the_bucket_drains_by_what_the_device_does_and_sets_its_limit(backend, tmp_path):
+    lapse = Lapse.of(speed=240)
+    with Device(backend=backend, parent=tmp_path) as device:
+        fleet = LabFleet(LabClock(speed=240), SETTINGS)
+        with open_box(fleet, device, lapse, size_gib=33, balance_pct=10) as box:
+            begun = device.counters()
+            with JobLoop(device, pace_s=0):
+                # 2,250 real credits at 2,900 a second more than the baseline gives
+                wait_for(lambda: box.governor.now.balance_pct == 0, 5)
+                emptied = device.counters().done - begun.done
+                wait_for(lambda: box.governor.now.limit_iops == 100, 1)
+                time.sleep(1)
+                held_s, held = time.monotonic(), device.counters()
+                time.sleep(2)
+                iops = (device.counters().done - held.done) / (time.monotonic() - held_s)
+            assert emptied == pytest.approx(2_250, rel=0.35)
+            # never more than the baseline; less where a job just ends and one process works alone
+            assert 40 < iops < 115
+            modify_through_the_endpoint_and_feel_it(fleet, box)
+    assert left_of(tmp_path) == []
+
+
+def modify_through_the_endpoint_and_feel_it(fleet, box):
+    with Endpoint(fleet) as lab:
+        now = fleet.clock.now()
+        balances = metric_of(lab, box.volume_id, "BurstBalance", "Minimum", now - timedelta(hours=1), now)
+        assert balances[-1] == 0
+        assert balances[0] == pytest.approx(10)
+        lab.client("ec2").modify_volume(VolumeId=box.volume_id, VolumeType="gp3", Iops=3_000, Throughput=125)
+        wait_for(lambda: box.governor.now.volume_type == "gp3", 10)
+        wait_for(lambda: box.governor.now.limit_iops == 3_000, 1)
+        assert box.governor.now.balance_pct is None
+        assert write_synchronously(box.device.mount, 300) < 1
+
+
+def test_a_disk_in_use_is_taken_out_of_sight_and_said_to_be(tmp_path, monkeypatch):
+    needs_a_disk()
+    device = Device(parent=tmp_path)
+    monkeypatch.setattr(device_module, "take_down", partial(take_down, patience_s=0.3))
+    with pytest.raises(DiskError, match=r"is in use by \d+ \(sleep\)"), device:
+        user = subprocess.Popen(["sleep", "60"], cwd=device.mount)
+    user.kill()
+    user.wait()
+    wait_for(lambda: left_of(tmp_path) == [])
+
+
+def test_a_disk_that_cannot_be_built_leaves_nothing(tmp_path, monkeypatch):
+    needs_a_disk()
+    real = device_module._said_by
+
+    def broken(command):
+        if command[0] == "mkfs.ext4":
+            raise DiskError("mkfs.ext4: no")
+        return real(command)
+
+    monkeypatch.setattr(device_module, "_said_by", broken)
+    with pytest.raises(DiskError, match="mkfs"), Device(parent=tmp_path):
+        pass
+    assert left_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_takes_all_down(started, tmp_path, number):
+    process = started()
+    process.send_signal(number)
+    _, words = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in words
+    assert left_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_killed_under_load_it_is_taken_down_by_its_keeper(started, tmp_path, backend):
+    needs_a_disk(backend)
+    process = started("--backend", backend, "--balance", "0")
+    numbers = loop_numbers(tmp_path)
+    process.kill()
+    wait_for(lambda: left_of(tmp_path) == [], 30)
+    assert rules_for(numbers) == []
+
+
+def test_killed_with_its_keeper_it_is_taken_down_by_clean(started, tmp_path):
+    process = started("--balance", "0")
+    os.kill(keeper_of(tmp_path), signal.SIGKILL)
+    process.kill()
+    wait_for(lambda: ownerless(tmp_path))
+    told = CliRunner().invoke(disk, ["--clean", "--folder", str(tmp_path)])
+    assert (told.exit_code, "taken down: " in told.output) == (0, True), told.output
+    assert left_of(tmp_path) == []
+    assert "nothing was left" in CliRunner().invoke(disk, ["--clean", "--folder", str(tmp_path)]).output
+
+
+def test_a_disk_whose_maker_lives_is_not_cleaned(tmp_path):
+    needs_a_disk()
+    with Device(parent=tmp_path) as device:
+        assert ownerless(tmp_path) == []
+        with pytest.raises(BlockingIOError):
+            own(device.folder)
+
+
+def test_on_a_terminal_or_not_it_says_where_the_disk_is_and_how_it_drains(tmp_path):
+    needs_a_disk()
+    told = CliRunner().invoke(
+        disk, ["--folder", str(tmp_path), "--for", "3", "--balance", "20", "--credits", "9000"]
+    )
+    assert told.exit_code == 0, told.output
+    assert "export AWS_ENDPOINT_URL=http://127.0.0.1:" in told.stdout
+    assert f" on {tmp_path}/burstlab-disk-" in told.stderr
+    assert "of 100 IOPS, gp2" in told.stderr
+    assert max(map(len, told.stderr.splitlines()[2:])) <= 80
+    assert left_of(tmp_path) == []
+
+
+def test_without_root_it_says_so(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for options in ([], ["--clean"]):
+        told = CliRunner().invoke(disk, options)
+        assert (told.exit_code, "needs root" in told.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--speed", "0.5"], "0.5 is not in the range"),
+        (["--size", "1000"], "1000 is not in the range"),
+        (["--balance", "101"], "101"),
+        (["--backend", "nbd"], "'nbd' is not one of"),
+        (["--speed", "1", "--credits", "10"], "give at least 54,000 credits"),
+        (["--folder", "/nowhere"], "does not exist"),
+    ],
+)
+def test_bad_input_is_told_with_what_would_do(options, words):
+    told = CliRunner().invoke(disk, options)
+    assert told.exit_code != 0
+    assert words in told.stderr
+    assert "Traceback" not in told.stderr

@@ -1,0 +1,170 @@
+import json
+import os
+import signal
+import subprocess
+from io import StringIO
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from tests.lab.disks import BURSTLAB, environment, left_of, loop_numbers, needs_a_disk, rules_for, wait_for
+
+from burstlab.incident import incident, run, summary
+from burstlab.incident_board import Teller, board, open_board, tell_the_end, tell_the_start
+
+BALANCE_PCT = 40
+"""The bucket is empty after some ten seconds, and there is time to see the watchdog act before that."""
+
+
+def test_the_incident_happens_without_the_watchdog_and_not_with_it(tmp_path):
+    """One run for all of it: it takes most of a minute."""
+    needs_a_disk()
+    lines = Console(file=StringIO(), width=80)
+    boards = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
+    picture = tmp_path / "sub" / "incident.png"
+    teller = Teller()
+    tell_the_start(lines, speed=240, balance_pct=BALANCE_PCT)
+    with open_board(lines) as show:
+
+        def show_both(stage):
+            show(stage)
+            teller.news(stage)
+            if int(stage.passed_s * 10) % 20 == 0:
+                boards.print(board(stage, teller.told))
+
+        stage = run(
+            backend="auto",
+            speed=240,
+            balance_pct=BALANCE_PCT,
+            jobs="built-in",
+            picture=picture,
+            folder=tmp_path,
+            show=show_both,
+        )
+    tell_the_end(lines, stage)
+    told, told_on_boards = lines.file.getvalue(), boards.file.getvalue()
+    measured = json.loads(json.dumps(summary(stage)))
+    alone, watched = (measured["twins"][name] for name in ("alone", "watched"))
+    the_bucket_empties_and_a_job_takes_many_times_as_long(alone)
+    ddprobe_says_seconds_and_names_who_is_stuck(alone)
+    the_watchdog_let_in_flips_it_and_the_loop_recovers(measured, alone)
+    watched_from_the_start_it_is_flipped_before_and_never_dry(alone, watched)
+    what_is_shown_fits_80_columns_and_tells_the_story(told, told_on_boards)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert left_of(tmp_path) == []
+
+
+def the_bucket_empties_and_a_job_takes_many_times_as_long(alone):
+    # 30 times where nothing else is slow: 3,000 IOPS become 100; a busy machine is slow before, too
+    assert alone["dry_s"] > 5
+    assert alone["job_s"]["before"]["jobs"] >= 3
+    assert alone["job_s"]["in"]["median"] > 10 * alone["job_s"]["before"]["median"]
+    assert alone["job_s"]["in"]["median"] == pytest.approx(10, rel=0.5)
+
+
+def ddprobe_says_seconds_and_names_who_is_stuck(alone):
+    stuck = alone["probe"]["in"]
+    assert "crit" in stuck["verdicts"]
+    assert stuck["most_s"] >= 5
+    assert "throttled" in stuck["causes"]
+    assert "ci-alone" in {group["comm"] for group in stuck["tasks"]}
+    assert all(group["wchan"] for group in stuck["tasks"])
+    assert "crit" not in alone["probe"]["before"]["verdicts"]
+
+
+def the_watchdog_let_in_flips_it_and_the_loop_recovers(measured, alone):
+    assert alone["dry_s"] < measured["let_in_s"] <= alone["flip"]["asked_s"] + 1
+    assert alone["flip"]["target"] == "gp3, 3,000 IOPS"
+    assert alone["job_s"]["after"]["jobs"] >= 5
+    assert alone["job_s"]["after"]["median"] < alone["job_s"]["in"]["median"] / 5
+    assert "crit" not in alone["probe"]["after"]["verdicts"]
+
+
+def watched_from_the_start_it_is_flipped_before_and_never_dry(alone, watched):
+    assert watched["dry_s"] is None
+    assert watched["flip"]["asked_s"] < watched["flip"]["reached_s"] < alone["dry_s"] + 5
+    assert watched["job_s"]["in"]["jobs"] == 0
+    assert watched["job_s"]["after"]["median"] < alone["job_s"]["in"]["median"] / 5
+
+
+def what_is_shown_fits_80_columns_and_tells_the_story(told, boards):
+    assert max(map(len, (told + boards).splitlines())) <= 80
+    for words in (
+        "alone: the bucket is empty",
+        "alone: ddprobe CRIT, throttled",
+        "alone: somebody tags it burstwatch:mode=auto",
+        "alone: ModifyVolume to gp3, 3,000 IOPS",
+        "watched: it is gp3, 3,000 IOPS",
+        "bucket empty",
+        "times the usual",
+        "Watched, it was flipped",
+    ):
+        assert words in told
+    assert "nobody watches" in boards
+    assert "in state D" in boards
+
+
+def test_killed_in_the_middle_of_the_incident_it_leaves_nothing_behind(tmp_path):
+    needs_a_disk()
+    started = subprocess.Popen(
+        [
+            *BURSTLAB,
+            "incident",
+            "--folder",
+            str(tmp_path),
+            "--balance",
+            "20",
+            "--picture",
+            str(tmp_path / "p.png"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+    try:
+        told = wait_for(lambda: _line_with(started, "alone: the bucket is empty"), 60)
+        assert told
+        numbers = loop_numbers(tmp_path)
+        wait_for(lambda: any("ddprobe.py run" in line for line in left_of(tmp_path)), 20)
+    finally:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+    wait_for(lambda: left_of(tmp_path) == [], 60)
+    assert rules_for(numbers) == []
+    assert not (tmp_path / "p.png").exists()
+
+
+def _line_with(process, words):
+    line = process.stdout.readline()
+    assert line, "it ended before"
+    return words in line
+
+
+def test_without_root_it_says_so_and_makes_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    told = CliRunner().invoke(incident, ["--picture", str(tmp_path / "sub" / "p.png")])
+    assert (told.exit_code, told.stderr) == (
+        1,
+        "Error: a throttled disk needs root (loop device, mount): run it with sudo\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_built(tmp_path):
+    needs_a_disk()
+    (tmp_path / "file").touch()
+    told = CliRunner().invoke(
+        incident, ["--picture", str(tmp_path / "file" / "p.png"), "--folder", str(tmp_path)]
+    )
+    assert told.exit_code == 1
+    assert "give --picture another place" in told.stderr
+    assert left_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("options", [["--balance", "5"], ["--speed", "10"], ["--backend", "tape"]])
+def test_bad_input_is_told_with_its_range(options):
+    told = CliRunner().invoke(incident, options)
+    assert told.exit_code == 2
+    assert "Traceback" not in told.stderr

@@ -1,0 +1,194 @@
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
+
+import boto3
+import pytest
+
+from burstlab.local_aws import LocalAws, LocalAwsError
+
+LEASH = Path(__file__).parents[2] / "lab" / "burstlab" / "leash.py"
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory):
+    with LocalAws(folder=tmp_path_factory.mktemp("aws")) as running:
+        yield running
+
+
+@pytest.fixture
+def app(tmp_path):
+    """A CDK app of one function, as small as they come."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "greet.py").write_text(
+        dedent("""\
+            import os
+
+            def handler(event, context):
+                return {"greeted": event["name"], "endpoint": os.environ["AWS_ENDPOINT_URL"], **os.environ}
+        """)
+    )
+    (tmp_path / "app.py").write_text(
+        dedent("""\
+            from aws_cdk import App, Stack, aws_lambda as functions
+
+            app = App()
+            functions.Function(
+                Stack(app, "small"),
+                "Greet",
+                function_name="greet",
+                code=functions.Code.from_asset("code"),
+                handler="greet.handler",
+                runtime=functions.Runtime.PYTHON_3_14,
+            )
+            app.synth()
+        """)
+    )
+    return tmp_path
+
+
+def test_it_is_an_aws_on_loopback_with_the_account_of_the_lab(aws):
+    assert aws.url.startswith("http://127.0.0.1:")
+    assert aws.client("sts").get_caller_identity()["Account"] == "123456789012"
+
+
+def test_its_environment_is_all_a_client_needs(aws, monkeypatch):
+    for name, value in aws.environment.items():
+        monkeypatch.setenv(name, value)
+    assert boto3.session.Session().client("sqs").list_queues().get("QueueUrls", []) == []
+
+
+def test_two_of_them_do_not_meet(aws):
+    with LocalAws() as other:
+        other.client("sqs").create_queue(QueueName="only-there")
+        assert aws.client("sqs").list_queues(QueueNamePrefix="only").get("QueueUrls", []) == []
+
+
+def test_what_it_leaves_goes_with_it():
+    with LocalAws() as running:
+        folder = running.folder
+        assert "Ready" in running.said()
+    assert not folder.exists()
+    with pytest.raises(LocalAwsError, match="not running"):
+        running.url  # noqa: B018 - it raises
+
+
+def test_where_it_is_not_installed_it_says_what_would_do(tmp_path):
+    with pytest.raises(LocalAwsError, match="run `make setup`"):
+        LocalAws(environment=tmp_path / "nothing").start()
+
+
+def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path):
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\necho no such luck\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(LocalAwsError, match=r"did not start within .*\n.*no such luck"):
+        LocalAws(environment=tmp_path).start()
+
+
+def test_the_real_cdk_deploys_onto_it_and_its_functions_run(aws, app):
+    aws.run_cdk("bootstrap", f"aws://{aws.account}/{aws.region}", cwd=aws.folder)
+    command = f"{sys.executable} app.py"
+    aws.run_cdk("deploy", "--require-approval", "never", app=command, cwd=app)
+    answer = aws.client("lambda").invoke(FunctionName="greet", Payload=b'{"name": "anna"}')
+    said = answer["Payload"].read().decode()
+    assert '"greeted": "anna"' in said
+    assert f'"endpoint": "{aws.url}"' in said
+    assert "PYTEST_CURRENT_TEST" not in said
+    assert "no changes" in aws.run_cdk("deploy", app=command, cwd=app)
+    aws.run_cdk("destroy", "--force", app=command, cwd=app)
+
+
+def test_a_cdk_that_fails_is_told_with_its_last_words(aws, app):
+    (app / "app.py").write_text("raise SystemExit('stage.yaml: no such stage')\n")
+    with pytest.raises(LocalAwsError, match=r"`cdk synth` failed .*\n(.*\n)*.*no such stage"):
+        aws.run_cdk("synth", app=f"{sys.executable} app.py", cwd=app)
+
+
+def test_it_does_not_outlive_a_process_that_is_killed():
+    program = dedent("""\
+        import time
+        from burstlab.local_aws import LocalAws
+
+        aws = LocalAws()
+        aws.start()
+        print(aws.folder, flush=True)
+        time.sleep(600)
+    """)
+    started = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        folder = Path(started.stdout.readline().strip())
+        assert members_of(folder)
+        started.kill()
+    finally:
+        started.kill()
+        started.communicate()
+    assert is_soon_so(lambda: not members_of(folder) and not folder.exists())
+
+
+@pytest.mark.parametrize("how", ["let go", "terminated"])
+def test_what_is_on_a_leash_ends_with_all_its_children(tmp_path, how):
+    with on_a_leash(tmp_path, "sleep 601 & sleep 602") as started:
+        if how == "let go":
+            started.stdin.close()
+        else:
+            started.terminate()
+        started.wait(30)
+        assert is_soon_so(lambda: not members_of(tmp_path))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_a_command_ends_even_when_its_leash_is_killed(tmp_path):
+    with on_a_leash(tmp_path, "exec sleep 603") as started:
+        started.kill()
+        assert is_soon_so(lambda: not members_of(tmp_path))
+
+
+@contextmanager
+def on_a_leash(folder: Path, script: str):
+    """A shell's script, running in this folder."""
+    with subprocess.Popen(
+        [sys.executable, str(LEASH), "-", "sh", "-c", f"echo begun; {script}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+    ) as started:
+        try:
+            started.stdout.readline()
+            assert is_soon_so(lambda: any("sleep 60" in line for line in members_of(folder)))
+            yield started
+        finally:
+            started.terminate()
+
+
+def test_a_leash_passes_on_how_its_command_ended(tmp_path):
+    command = [sys.executable, str(LEASH), str(tmp_path), "sh", "-c", "exit 7"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as started:
+        assert started.wait(30) == 7
+    assert tmp_path.exists()
+
+
+def members_of(folder: Path) -> list[str]:
+    """The command lines of living processes that work in this folder or name it."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            place = str((process / "cwd").readlink())
+        except OSError:
+            continue
+        if process.name.isdigit() and int(process.name) != os.getpid() and str(folder) in (line + place):
+            found.append(line)
+    return found
+
+
+def is_soon_so(claim, within_s=30.0):
+    until = time.monotonic() + within_s
+    while not claim() and time.monotonic() < until:
+        time.sleep(0.05)
+    return claim()
