@@ -31,6 +31,7 @@ from burstwatch.bootstrap import (
     open_ledger,
     origin_of,
 )
+from burstwatch.core.policy import Policy, PolicyError
 from burstwatch.settings import LEDGER, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
 from burstwatch.shell import Shell
 
@@ -77,19 +78,20 @@ class Desk:
 
 
 @contextmanager
-def reading_desk(options: Options) -> Iterator[Desk]:
+def reading_desk(options: Options, *, needs_policy: bool = True) -> Iterator[Desk]:
     """A desk that changes nothing: where there is no ledger, none is made."""
-    with _desk(options, {}, makes_ledger=False) as (desk, _, _):
+    with _desk(options, {}, makes_ledger=False, needs_policy=needs_policy) as (desk, _, _):
         yield desk
 
 
 @contextmanager
-def operating_desk(options: Options) -> Iterator[Desk]:
+def operating_desk(options: Options, *, needs_policy: bool = True) -> Iterator[Desk]:
     """A desk for orders that only the ledger needs to know; where AWS is out of reach they are taken as well.
 
-    Nothing is written before ``Desk.recording``.
+    Nothing is written before ``Desk.recording``. Without ``needs_policy`` no bad one stops it: the kill
+    switch works when all else is wrong.
     """
-    with _desk(options, {}, makes_ledger=False) as (desk, session, _):
+    with _desk(options, {}, makes_ledger=False, needs_policy=needs_policy) as (desk, session, _):
         yield _operated(desk, session, _identity(session, desk, is_needed=False))
 
 
@@ -162,6 +164,19 @@ def _origin(identity: Identity | None, session: AwsSession) -> str | None:
     return None if identity is None else origin_of(identity.account, session.region_name)
 
 
+def _read_policy(source: PolicySource, *, needs_policy: bool) -> Policy:
+    """The policy in force; one that cannot be used stops only who needs it."""
+    try:
+        policy = source.read()
+    except (PolicyError, AwsError, SettingsError) as error:
+        if needs_policy:
+            raise
+        say(f"policy: {source} cannot be used, and is not needed for this: {error}")
+        return Policy()
+    say(f"policy: {source}")
+    return policy
+
+
 @contextmanager
 def _desk(
     options: Options,
@@ -170,12 +185,12 @@ def _desk(
     makes_ledger: bool,
     takes_ticks: bool = False,
     acts: bool = False,
+    needs_policy: bool = True,
 ) -> Iterator[tuple[Desk, AwsSession, Settings]]:
     session, calls = session_of(options), CallCounter()
     stacks = _stacks(options, session, calls)
     source = find_policy(options.policy, os.environ, _policy_of(stacks.standing, session, calls))
-    policy = source.read()
-    say(f"policy: {source}")
+    policy = _read_policy(source, needs_policy=needs_policy)
     shared = stacks.standing if acts or not takes_ticks else None
     settings = _settings(options, wiring, session, shared)
     settings = _with_topic(settings, stacks.standing, takes_ticks=takes_ticks)

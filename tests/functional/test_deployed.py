@@ -232,7 +232,15 @@ def test_a_bad_policy_in_force_is_told_with_its_lines_and_a_way_on(desk, lab, st
     fault = "/burstwatch/burstwatch/policy-pushed:4: levels.warning_within: 'soon' is not a span"
     assert fault in checked.out
     assert fault in ran.err
-    assert desk.run("hold", "--all", "--for", "1h", "--reason", "x", "--policy", "mine.yaml").code == 0
+    assert desk.run("assess", "--policy", "mine.yaml").code == 0
+
+
+@pytest.mark.parametrize("words", [("hold", "--all", "--for", "1h", "--reason", "x"), ("release", "--all")])
+def test_the_kill_switch_needs_no_policy_to_work(desk, lab, stack, words):
+    push_by_hand(lab, "version: 1\nlevels:\n  warning_within: soon\n")
+    ran = desk.run(*words)
+    assert ran.code == 0
+    assert "cannot be used, and is not needed for this" in ran.err
 
 
 def test_a_policy_that_is_gone_is_misuse_with_a_way_on(desk, lab, stack):

@@ -21,6 +21,9 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 ALARMS = sorted(
     set(re.findall(r'(?:name=|NET: Final = )"([A-Z]\w+)"', (ROOT / "infra" / "alarms.py").read_text()))
 )
+PLANNED_JOBS = ["MovingToGp3"]
+"""Pages for what is done by day, and not because of an alert."""
+
 NEVER = OF_AWS | {Guard.NO_CHANGE_NEEDED}
 ONLY_AUTOMATIC = {Guard.NOT_OPTED_IN, Guard.CHANGED_BY_OTHERS, Guard.CHANGE_HOURS}
 
@@ -38,21 +41,21 @@ def rows_of(text):
     return {name: row for row in rows for name in re.findall(r"`(\w+)`", row[0])}
 
 
-@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS])
-def test_each_alert_and_alarm_has_a_page_of_its_name_with_every_section(kind):
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+def test_each_alert_alarm_and_job_has_a_page_of_its_name_with_every_section(kind):
     lines = (RUNBOOKS / f"{kind}.md").read_text().splitlines()
     assert lines[0] == f"# {kind}"
     assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == SECTIONS
 
 
-@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS])
-def test_each_alert_and_alarm_stands_in_the_index_with_a_first_command(kind):
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+def test_each_alert_alarm_and_job_stands_in_the_index_with_a_first_command(kind):
     [row] = [line for line in INDEX.splitlines() if line.startswith(f"| [{kind}]({kind}.md) |")]
     assert re.search(r"\| `(burstctl|aws) [^`]+` \|$", row)
 
 
 def test_no_page_is_about_an_alert_or_alarm_that_is_not_there():
-    assert {page.stem for page in PAGES} - {"README"} == {*map(str, AlertKind), *ALARMS}
+    assert {page.stem for page in PAGES} - {"README"} == {*map(str, AlertKind), *ALARMS, *PLANNED_JOBS}
 
 
 @pytest.mark.parametrize("guard", Guard)

@@ -58,7 +58,7 @@ def history(volume: str, options: Options, *, since: timedelta | None) -> Exit:
 
     It is read from the ledger alone: AWS is not asked about it, and volumes long deleted have theirs as well.
     """
-    with reading_desk(options) as desk:
+    with reading_desk(options, needs_policy=False) as desk:
         told = _read(desk, volume, since)
         if options.json:
             show(to_json(_document(told, desk.ledger)))
@@ -97,8 +97,9 @@ def _topics(told: _Told) -> list[Topic]:
                 ("Contested", [f"changed by somebody else, seen {since}; left to people {release}"])
             )
         if state.retry_at_s is not None and state.retry_at_s > told.now_s:
-            again = f"the watchdog tries again from {format_instant(state.retry_at_s)} on"
-            topics.append(("Failed", [f"{state.failures} attempts in a row; {again}"]))
+            row = "1 attempt" if state.failures == 1 else f"{state.failures} attempts in a row"
+            again = f"the watchdog makes none before {format_instant(state.retry_at_s)}"
+            topics.append(("Failed", [f"{row}; {again}"]))
         spent = spent_within(state.spent, told.now_s)
         topics.append(("Quota", quota_in_words(spent, told.now_s)))
     topics.append(("Hold", [hold_words(hold) for hold in told.holds]))

@@ -45,7 +45,7 @@ def hold(
     if bool(volumes) == everything:
         raise click.UsageError("Say what to hold: either volume ids, or --all.")
     subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
-    with operating_desk(options) as desk:
+    with operating_desk(options, needs_policy=False) as desk:
         missing, failures = _missing(desk, volumes)
         placed, replaced = _place(desk, [each for each in subjects if each not in missing], lasts, reason)
         if options.json:
