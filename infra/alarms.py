@@ -195,6 +195,12 @@ def flips_gone_wrong(deployment: str) -> list[Watch]:
             metric=told("FlipsStuck", "Maximum", deployment=deployment),
             says="A modification takes twice as long as it should.",
         ),
+        Watch(
+            name="AnotherDeployment",
+            metric=told("NotStanding", "Maximum", deployment=deployment),
+            says="Another deployment flips here, as far as can be told: this one only proposes.",
+            periods=2,
+        ),
     ]
 
 

@@ -11,6 +11,7 @@ DEFAULT = {
     "WatchdogSilent", "WatchdogErrors", "WatchdogThrottled", "TicksDeadLettered", "AlertsDeadLettered",
     "FlipRequestsDeadLettered", "VolumesUnread", "DatapointsTooOld", "AlertsNotDelivered", "FlipsFailed",
     "FlipsStuck",
+    "AnotherDeployment",
 }  # fmt: skip
 
 
@@ -34,7 +35,12 @@ def test_the_default_stack_has_these_alarms():
 
 def test_without_flips_there_is_no_alarm_about_them():
     kinds = {kind_of(alarm) for alarm in alarms_of(synth("flips: false"))}
-    assert kinds == DEFAULT - {"FlipRequestsDeadLettered", "FlipsFailed", "FlipsStuck"}
+    assert kinds == DEFAULT - {
+        "FlipRequestsDeadLettered",
+        "FlipsFailed",
+        "FlipsStuck",
+        "AnotherDeployment",
+    }
 
 
 @pytest.mark.parametrize("stage", [default, everything])
@@ -108,7 +114,14 @@ def test_every_dead_letter_queue_has_an_alarm():
 
 def test_our_own_metrics_are_only_looked_at_where_aws_has_none():
     own = {kind_of(alarm) for alarm in alarms_of(default()) if alarm["Namespace"] not in AWS_OWN}
-    assert own == {"VolumesUnread", "DatapointsTooOld", "AlertsNotDelivered", "FlipsFailed", "FlipsStuck"}
+    assert own == {
+        "VolumesUnread",
+        "DatapointsTooOld",
+        "AlertsNotDelivered",
+        "FlipsFailed",
+        "FlipsStuck",
+        "AnotherDeployment",
+    }
     for alarm in alarms_of(default()):
         if alarm["Namespace"] not in AWS_OWN:
             assert alarm["Namespace"] == "Burstwatch"
