@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
 
-.PHONY: setup demo test format lint types imports unit synth layer lock bench clean
+.PHONY: setup demo test format lint types imports unit synth layer packages lock bench clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -63,11 +63,16 @@ bench: setup
 	$(BIN)/python lab/bench/act.py 1000:50 10000:500
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/ledger.py
+	$(BIN)/python lab/bench/probe.py
 	$(BIN)/python lab/bench/deployed.py
 
 # the templates of the default stage, checked by cdk-nag; `make synth STAGE=stage.yaml` for another
 synth: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" cdk synth --quiet --output build/cdk.out $(if $(STAGE),-c stage=$(STAGE))
+
+# ddprobe as .deb and .rpm, in build/; needs dpkg-deb and rpmbuild
+packages: setup
+	$(BIN)/python ddprobe/package/build.py build
 
 lock:
 	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \

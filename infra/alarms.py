@@ -14,7 +14,7 @@ from aws_cdk.aws_sqs import IQueue
 from constructs import Construct
 
 from infra.functions import WatchdogFunction
-from infra.metrics import FIVE_MINUTES, MINUTE, of_function, told, waiting_in
+from infra.metrics import FIVE_MINUTES, MINUTE, of_function, oldest_in, told, waiting_in
 
 NET: Final = "LowBurstBalance"
 NET_QUERY: Final = (
@@ -96,11 +96,12 @@ class Alarms(Construct):
 
 
 def silence(watch: WatchdogFunction) -> Watch:
-    """We fell silent: no tick came in ten minutes, whatever it was that broke."""
+    """We fell silent, or one of two schedules did: fewer ticks come than the one-minute schedule has."""
     return Watch(
         name="WatchdogSilent",
         metric=of_function("Invocations", "Sum", watch),
-        says="The watchdog has not run for ten minutes: no volume is watched.",
+        says="The watchdog hardly runs, or not at all, for ten minutes: volumes run dry unseen.",
+        threshold=3,
         below=True,
         periods=2,
         missing=TreatMissingData.BREACHING,
@@ -202,6 +203,17 @@ def flips_gone_wrong(deployment: str) -> list[Watch]:
             periods=2,
         ),
     ]
+
+
+def untaken(flips: IQueue) -> Watch:
+    """Flips are asked for, and nobody takes the requests."""
+    return Watch(
+        name="FlipRequestsWaiting",
+        metric=oldest_in(flips),
+        says="A flip that was asked for minutes ago has not begun: nobody takes the requests.",
+        threshold=240,
+        periods=2,
+    )
 
 
 def _comparison(watch: Watch) -> ComparisonOperator:

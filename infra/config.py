@@ -123,7 +123,7 @@ def _read_settings(reader: "_Reader", root: yaml.MappingNode) -> dict[str, Any]:
 
 
 def _partition(region: str) -> str:
-    return next((prefix for prefix in ("cn-", "us-gov-") if region.startswith(prefix)), "")
+    return next((prefix for prefix in ("cn-", "us-gov-", "eusc-", "us-iso") if region.startswith(prefix)), "")
 
 
 def _matching(pattern: str, what: str) -> Callable[[str], str]:

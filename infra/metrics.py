@@ -41,6 +41,17 @@ def of_function(
     )
 
 
+def oldest_in(queue: IQueue) -> Metric:
+    """For how many seconds the oldest message of a queue has waited."""
+    return Metric(
+        namespace="AWS/SQS",
+        metric_name="ApproximateAgeOfOldestMessage",
+        dimensions_map={"QueueName": queue.queue_name},
+        statistic="Maximum",
+        period=MINUTE,
+    )
+
+
 def waiting_in(queue: IQueue, *, label: str = "") -> Metric:
     """How many messages a queue holds that nobody has taken."""
     return Metric(

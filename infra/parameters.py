@@ -35,7 +35,15 @@ class Parameters(Construct):
         )
 
     def announce(self, card: Mapping[str, Any]) -> None:
-        """Make this deployment findable; its first deploy dates it, as the same again changes nothing."""
+        """Make this deployment findable, and date it: what never changes keeps its first date."""
+        CfnParameter(
+            self,
+            "Since",
+            name=f"{DEPLOYMENTS_PATH}/{self._name}/since",
+            type="String",
+            value=self._name,
+            description="burstwatch: the date of this parameter is that of the first deploy",
+        )
         CfnParameter(
             self,
             "Deployment",

@@ -86,7 +86,7 @@ def read_policy(*names: str) -> Permission:
     """To read the policy, deployed or pushed."""
     return Permission(
         sid="ReadPolicy",
-        actions=("ssm:GetParameter", "ssm:GetParameters"),
+        actions=("ssm:GetParameters",),
         resources=tuple(parameter_arn(name) for name in names),
     )
 

@@ -5,7 +5,7 @@ from typing import Final
 from aws_cdk import Annotations, CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
-from infra.alarms import Alarms, failures_of, flips_gone_wrong, lost, silence, throttles_of, unseen
+from infra.alarms import Alarms, failures_of, flips_gone_wrong, lost, silence, throttles_of, unseen, untaken
 from infra.config import StageConfig
 from infra.dashboard import FleetDashboard
 from infra.events import Hints
@@ -217,7 +217,7 @@ class WatchdogStack(Stack):
             *throttles_of([each for each in (self.watch, self.flip) if each is not None]),
             *lost(events=self._failures, alerts=self._alerts.undelivered, flips=dead_flips),
             *unseen(name, metric_lag_s=self._policy.metric_lag_s),
-            *(flips_gone_wrong(name) if flips else ()),
+            *([*flips_gone_wrong(name), untaken(flips.queue)] if flips else ()),
         )
         if self._stage.lowest_burst_balance_pct is not None:
             alarms.add_net(self._stage.lowest_burst_balance_pct)

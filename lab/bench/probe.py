@@ -214,7 +214,7 @@ def passes(_: Bench) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         cpu_s = used.ru_utime + used.ru_stime - began_cpu.ru_utime - began_cpu.ru_stime
         each_ms = 1000 * (time.monotonic() - began_s) / PASSES
-        pause_ms = max(100.0, 20 * each_ms)
+        pause_ms = max(1000 * ddprobe.STEP_S, ddprobe.PAUSE_SHARE * each_ms)
         share = 100 * (1000 * cpu_s / PASSES) / (each_ms + pause_ms)
         often = f"one every {pause_ms + each_ms:.0f} ms: {share:.1f} % of a core"
         print(f"a pass over {total:5d} threads: {each_ms:5.1f} ms, {often}")

@@ -14,9 +14,7 @@ class _Command(NamedTuple):
 
 
 COMMANDS: Final = {
-    "demo": _Command(
-        "six hours of a dozen volumes and the watchdog, in a minute or two", "burstlab.demo"
-    ),
+    "demo": _Command("six hours of a dozen volumes and the watchdog, in a minute or two", "burstlab.demo"),
     "serve": _Command("answer AWS clients for a simulated fleet, until Ctrl-C", "burstlab.serve"),
     "disk": _Command("a real throttled disk with a gp2 bucket; needs root", "burstlab.disk.command"),
     "incident": _Command(

@@ -7,7 +7,7 @@ from burstwatch.adapters.flip_queue import FlipRequest
 from burstwatch.core.decide import Decision
 from burstwatch.core.flips import hold_on
 from burstwatch.core.guards import Guard, refuse_hold, refuse_pause
-from burstwatch.core.orders import Order
+from burstwatch.core.orders import Order, outcome_mark
 from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.propose import demand_of
 from burstwatch.core.report import urgency_of
@@ -44,8 +44,9 @@ def _request(this: Pass, orders: Sequence[Order]) -> None:
     for order in orders:
         change = now[order.volume_id]
         state = change.state if change else this.states.get(order.volume_id)
-        revision = state.revision if state else int(this.look.now_s)
-        requests.append(FlipRequest(order=order, time_s=this.look.tick_s, revision=revision))
+        is_held = hold_on(this.holds, order.volume_id, this.look.now_s) is not None
+        mark = outcome_mark(state, is_held=is_held, tick_s=this.look.tick_s)
+        requests.append(FlipRequest(order=order, time_s=this.look.tick_s, revision=mark))
     sending = this.shell.requests.send(requests)
     for volume_id in sending.sent:
         this.outcomes[volume_id] = Outcome(done=Done.IN_FLIGHT, because="asked of the flip function")

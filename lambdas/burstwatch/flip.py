@@ -156,7 +156,7 @@ def _read(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> _Readi
     leaving = [
         volumes[o.volume_id] for o in orders if o.direction is Direction.OUT and o.volume_id in volumes
     ]
-    records, _ = gathering.modifications(volumes)
+    records, unread = gathering.modifications(volumes)
     limits = gathering.instance_limits(leaving)
     states = shell.ledger.states_of(ids)
     holds = shell.ledger.holds(gathering.now_s)
@@ -171,6 +171,7 @@ def _read(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> _Readi
             instance=limits.get(volume_id),
         )
         for volume_id, volume in volumes.items()
+        if volume_id not in unread
     }
     return _Reading(shell, gathering, gathering.now_s, volumes, frozenset(missing), facts)
 
@@ -368,9 +369,8 @@ class _Task:
             retry_at_s = now_s + _THROTTLED_S
 
         def step(state: VolumeState) -> tuple[VolumeState, Event]:
-            after, event = reject(
-                state, failure.code, str(failure), now_s, retry_at_s=retry_at_s, guard=named
-            )
+            soon_s = None if is_passing and state.failures >= _TELL_THROTTLED_FROM else retry_at_s
+            after, event = reject(state, failure.code, str(failure), now_s, retry_at_s=soon_s, guard=named)
             told = after.refusal_told == named if named else not is_worth_telling(after.failures)
             told = told or (is_passing and after.failures < _TELL_THROTTLED_FROM)
             after = replace(after, refusal_told=named)

@@ -132,7 +132,7 @@ class _Reader:
         return ledger.partition(":")[2]
 
     def region(self) -> str:
-        return self.need(REGION, re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]"), "the region, set by Lambda")
+        return self.need(REGION, re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+"), "the region, set by Lambda")
 
     def clock(self) -> FunctionClock:
         said = self._environ.get(CLOCK) or FunctionClock.WALL

@@ -29,7 +29,8 @@ _ONE_CALL: Final = 500
 class Gathering:
     """Everything a pass reads, with what could not be read in ``failures``.
 
-    A failed call never ends the pass: what depended on it is unknown, the rest goes on.
+    A failed call never ends the pass: what depended on it is unknown, the rest goes on. ``undescribed`` are
+    the volumes that EC2 told nothing of; without ``has_whole_fleet`` nobody knows how many more there are.
     """
 
     ec2: Ec2Reader
@@ -37,6 +38,8 @@ class Gathering:
     now_s: float
     gap_after_s: float
     failures: list[str] = field(default_factory=list)
+    undescribed: set[str] = field(default_factory=set)
+    has_whole_fleet: bool = True
     monotonic: Callable[[], float] = monotonic
     _began: float = field(default=0.0, init=False)
     _in_progress: dict[str, Modification] | None = field(default=None, init=False)
@@ -56,13 +59,14 @@ class Gathering:
             volumes.extend(self.ec2.volumes({"volume-type": ["gp2"]}, report=self._report))
         except AwsError as error:
             self.failures.append(str(error))
-            return volumes, False
-        return volumes, True
+            self.has_whole_fleet = False
+        return volumes, self.has_whole_fleet
 
     def by_id(self, volume_ids: Iterable[str]) -> tuple[list[Volume], list[str]]:
         """These volumes, and the ids of those that do not exist."""
         found = self.ec2.volumes_by_id(sorted(volume_ids))
         self._report_all(found.unread)
+        self.undescribed |= found.unread.keys()
         return list(found.volumes), list(found.missing)
 
     def in_progress(self) -> dict[str, Modification]:

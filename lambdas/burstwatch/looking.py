@@ -8,7 +8,7 @@ from typing import Final
 
 from burstwatch.adapters.errors import AwsFailure
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
-from burstwatch.core.decide import Decision, Look, decide, forget
+from burstwatch.core.decide import Decision, Look, decide, forget, miss
 from burstwatch.core.flips import Direction, Hold, Phase, hold_on
 from burstwatch.core.follow import Sighting, shows
 from burstwatch.core.ledger import Change, VolumeState
@@ -105,7 +105,11 @@ def by_id(this: Pass, volume_ids: set[str]) -> list[Volume]:
     """Remembered volumes that were not listed; those that are gone altogether are forgotten."""
     volumes, missing = this.gathering.by_id(volume_ids)
     for volume_id in missing:
-        _forget(this, volume_id, "the volume was deleted")
+        state = this.states.get(volume_id)
+        if state is not None and _has_moved(state) and (doubt := miss(state, this.look)) is not None:
+            this.forgotten.append(doubt)
+        else:
+            _forget(this, volume_id, "the volume was deleted")
     return volumes
 
 

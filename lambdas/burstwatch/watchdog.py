@@ -11,6 +11,7 @@ from burstwatch.adapters.delivery import deliver
 from burstwatch.core.assess import STOPPED_STATES, UnknownReason
 from burstwatch.core.decide import Look
 from burstwatch.core.fleet import count_fleet
+from burstwatch.core.follow import shows
 from burstwatch.core.ledger import Roster, TickKind, VolumeState
 from burstwatch.core.outlook import Outlook, announce_windows
 from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerprint
@@ -215,12 +216,15 @@ def _survey(this: Pass, volumes: Iterable[Volume]) -> frozenset[str]:
     mode, summoned = this.shell.policy.mode, set[str]()
     has_windows = bool(this.shell.policy.windows)
     for volume in volumes:
+        state = this.states.get(volume.volume_id)
+        flip = state.flip if state else None
+        if flip is not None and not flip.is_under_way and not shows(volume, flip):
+            summoned.add(volume.volume_id)  # somebody else brought it back: it lives on its credits again
         is_critical = CRITICAL in volume.tags
         if not (is_critical or has_windows or WINDOW in volume.tags) or not can_burst(volume):
             continue
         wishes = read_tags(volume.tags, mode)
-        state = this.states.get(volume.volume_id)
-        if wishes.is_ignored or wishes.mode is Mode.OBSERVE or (state and state.flip):
+        if wishes.is_ignored or wishes.mode is Mode.OBSERVE or flip is not None:
             continue
         windows = this.outlook.of(volume)
         is_wanted = windows is not None and windows.wants_flip
@@ -272,7 +276,16 @@ def _finish(this: Pass) -> Report:
     report = _report(this, is_read_only=False)
     applied = [change for change in changes if change.volume_id in recorded]
     fleet = count_fleet(this.states, applied, this.watched)
-    return replace(report, sent=delivery.sent, undelivered=delivery.failed, fleet=fleet)
+    return replace(
+        report, sent=delivery.sent, undelivered=delivery.failed, fleet=fleet, undescribed=_undescribed(this)
+    )
+
+
+def _undescribed(this: Pass) -> int:
+    """How many volumes nothing was told of; of a fleet that could not be listed, all that were known."""
+    if this.gathering.has_whole_fleet:
+        return len(this.gathering.undescribed)
+    return max(1, this.watched or 0, len(this.gathering.undescribed))
 
 
 def _report(this: Pass, *, is_read_only: bool) -> Report:

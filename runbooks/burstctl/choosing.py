@@ -96,6 +96,7 @@ def _draw_up(desk: Desk, request: Request) -> Drawn:
             options=desk.options,
             lasts=request.lasts,
             moved_out_again=_why_out_again(plan, outlook),
+            is_stopped=shell.policy.mode.highest is not Mode.AUTO,
         )
         for plan in weighed.values()
     ]

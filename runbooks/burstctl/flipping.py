@@ -23,11 +23,15 @@ from burstwatch.adapters.ec2_modify import Accepted, Allowed
 from burstwatch.core.flips import Direction
 from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done, Outcome
+from burstwatch.core.policy import Mode
 from burstwatch.core.target import Wish
 from burstwatch.core.words import format_instant, printable
 from burstwatch.flip import WORKERS, carry_out
 
 _WHO_RETURNS: Final = "nobody brings it back but a watchdog that may act: burstctl watch --act, or the stack"
+_NOBODY_RETURNS: Final = (
+    "nobody brings it back but burstctl flip-back: the policy's mode.highest stops the rest"
+)
 
 
 def modify(desk: Desk, request: Request) -> Exit:
@@ -167,7 +171,8 @@ def _result(planned: Planned, outcome: Outcome) -> list[str]:
         case Done.REFUSED:
             said = f"refused now: {outcome.because}"
         case Done.IN_FLIGHT:
-            said = f"not clear: {outcome.because}"
+            history = f"burstctl history {planned.volume_id}"
+            said = f"not clear, and not sent again: AWS is asked what became of it ({history})"
         case _:
             said = f"failed: {outcome.because}"
     volume = planned.plan.facts.volume
@@ -190,10 +195,11 @@ def _complain(desk: Desk, drawn: Drawn) -> None:
 
 def _say_what_follows(desk: Desk, request: Request, outcomes: Mapping[str, Outcome]) -> None:
     """How to see what becomes of it, and who brings it back."""
+    who_returns = _WHO_RETURNS if desk.shell.policy.mode.highest is Mode.AUTO else _NOBODY_RETURNS
     begun = [i for i, outcome in outcomes.items() if outcome.done in (Done.FLIPPED, Done.FLIPPED_BACK)]
     if not begun:
         if request.lasts is not None and any(each.done is Done.NONE for each in outcomes.values()):
-            say(_WHO_RETURNS)
+            say(who_returns)
         return
     which = begun[0] if len(begun) == 1 else "VOLUME"
     say(f"it takes minutes to hours; what becomes of it: burstctl history {which}")
@@ -201,7 +207,7 @@ def _say_what_follows(desk: Desk, request: Request, outcomes: Mapping[str, Outco
     seen = "none so far" if roster is None else f"the last at {format_instant(roster.tick_s)}"
     say(f"it is followed by a watchdog that sweeps with this ledger (burstctl watch, or the stack); {seen}")
     if request.lasts is not None:
-        say(_WHO_RETURNS)
+        say(who_returns)
 
 
 def _document(desk: Desk, request: Request, drawn: Drawn, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from burstwatch.adapters.ec2_modify import Allowed
 from burstwatch.core.guards import QUOTA, Refusal
 from burstwatch.core.orders import Plan
 from burstwatch.core.policy import Mode
-from burstwatch.core.prices import Configuration, usd_per_hour
+from burstwatch.core.prices import Configuration, VolumeType, usd_per_hour
 from burstwatch.core.spans import format_span
 from burstwatch.core.target import Offer, TargetRefusal
 from burstwatch.core.volume import BURST_IOPS
@@ -25,7 +25,7 @@ def plan_in_words(planned: Planned, *, is_alone: bool) -> str:
     plan = planned.plan
     topics: list[Topic] = []
     if plan.target is not None:
-        change = "only how long" if plan.extends else f"{plan.now} -> {plan.target}"
+        change = f"only how long{_so_far(plan)}" if plan.extends else f"{plan.now} -> {plan.target}"
         topics += [("Change", [change]), ("Why", [*reasons_of(plan), *_warnings(plan)])]
         topics.append(("Cost", _costs(planned)))
     if plan.choice is not None and is_alone:
@@ -59,6 +59,18 @@ def totals_in_words(planned: Sequence[Planned]) -> str:
     )
 
 
+def _so_far(plan: Plan) -> str:
+    """Until when it was to be kept, and who wanted that."""
+    flip = plan.facts.state.flip
+    if flip is None:
+        return ""
+    until_s = flip.return_after_s
+    span = "it stays" if flip.stays else "until it is calm"
+    if until_s is not None:
+        span = f"until {format_instant(until_s)}"
+    return f"; so far {span}, asked for by {flip.by}"
+
+
 def refusal_words(refusal: Refusal) -> str:
     """The guard, why it refuses, and when it ends."""
     ends = "" if refusal.ends_at_s is None else f"; it ends {format_instant(refusal.ends_at_s)}"
@@ -74,6 +86,14 @@ def reasons_of(plan: Plan) -> list[str]:
 
 def _warnings(plan: Plan) -> list[str]:
     """What is right by the numbers seen, and perhaps not what is meant."""
+    since_s = plan.facts.state.contested_at_s
+    if since_s is None:
+        return _about_iops(plan)
+    changed = f"Somebody else changed it, seen {format_instant(since_s)}: this releases it."
+    return [changed, *_about_iops(plan)]
+
+
+def _about_iops(plan: Plan) -> list[str]:
     volume, target = plan.facts.volume, plan.target
     if not can_burst(volume) or target is None or target.iops is None or target.iops >= BURST_IOPS:
         return []
@@ -121,9 +141,11 @@ def _alternatives(offers: Mapping[str, Offer | TargetRefusal], chosen: Configura
 def _then(planned: Planned) -> list[str]:
     plan = planned.plan
     if not planned.is_out or plan.stay is None:
-        return ["its burst balance is unknown until the first fresh datapoint", *_again(planned)]
+        is_burst = plan.target is not None and plan.target.volume_type is VolumeType.GP2
+        unknown = ["its burst balance is unknown until the first fresh datapoint"] if is_burst else []
+        return [*unknown, *_again(planned)]
     until_s = plan.order.return_after_s
-    if until_s is None:
+    if until_s is None or planned.is_stopped:
         return [plan.stay.reason]
     lines = [f"{plan.stay.reason}, not before {format_instant(until_s)}"]
     if plan.facts.wishes.mode is not Mode.AUTO:

@@ -23,7 +23,8 @@ PRICES: Final = f"{US_EAST_1.region} list prices of {US_EAST_1.as_of:%Y-%m-%d}"
 class Planned:
     """A plan; ``lasts`` is the stay the operator asked for, ``answer`` AWS's to a dry run.
 
-    ``moved_out_again`` is why a watchdog that may act would undo a return before long.
+    ``moved_out_again`` is why a watchdog that may act would undo a return before long. Where the policy
+    stops everything automatic, ``is_stopped``.
     """
 
     plan: Plan
@@ -32,6 +33,7 @@ class Planned:
     lasts: timedelta | None = None
     answer: DryAnswer | None = None
     moved_out_again: str | None = None
+    is_stopped: bool = False
 
     @property
     def volume_id(self) -> str:
@@ -62,7 +64,7 @@ class Planned:
     def returns_from_s(self) -> int | None:
         """When AWS's quota lets the watchdog bring it back; None where that is before it is to come back."""
         until_s, now_s = self.plan.order.return_after_s, int(self.plan.facts.now_s)
-        spent_s = [*(one.at_s for one in self.spent), now_s]
+        spent_s = [*(one.at_s for one in self.spent), *([] if self.plan.extends else [now_s])]
         if until_s is None or len(spent_s) < AUTOMATIC_QUOTA:
             return None
         free_s = spent_s[-AUTOMATIC_QUOTA] + QUOTA_SPAN_S

@@ -19,7 +19,10 @@ from operators_desk import START
 from burstlab.clock import LabClock
 from burstlab.endpoint import Endpoint
 from burstlab.fleet import LabFleet, LabSettings
+from burstwatch.adapters.delivery import deliver
+from burstwatch.adapters.sns import SnsChannel
 from burstwatch.core.ledger import EntryKind
+from burstwatch.core.place import Place
 from burstwatch.core.words import format_instant
 from burstwatch.function_settings import FunctionSettings
 from burstwatch.handlers import flip, settle, watch
@@ -218,7 +221,8 @@ class Functions:
     # ---- people
 
     def alerts(self) -> list[dict[str, Any]]:
-        """What people got since they last looked, in the form programs get."""
+        """What people got since they last looked, or get with the next tick, in the form programs get."""
+        self._send_what_waits()
         found = []
         while True:
             batch = self.sqs.receive_message(QueueUrl=self.inbox, MaxNumberOfMessages=10).get("Messages", [])
@@ -227,6 +231,18 @@ class Functions:
             for message in batch:
                 found.append(json.loads(message["Body"]))
                 self.sqs.delete_message(QueueUrl=self.inbox, ReceiptHandle=message["ReceiptHandle"])
+
+    def _send_what_waits(self) -> None:
+        """The flip function leaves its alerts to the next tick, which sends what comes together."""
+        topic = SnsChannel(self.lab.client("sns"), self.topic_arn)
+        deliver(
+            self.ledger,
+            [topic],
+            digest_above=1000,
+            place=Place(region="us-east-1", account=ACCOUNT),
+            runbooks_url="runbooks",
+            now_s=self.lab.clock.now_s(),
+        )
 
     def kinds(self) -> list[str]:
         return [alert["kind"] for alert in self.alerts()]

@@ -308,6 +308,76 @@ def test_with_all_flips_stopped_a_volume_left_on_its_target_says_that_this_is_wh
     assert "The policy's mode.highest is propose, which stops every automatic modification." in said
 
 
+def on_io1(desk, lab, *options):
+    """Flipped by hand for an hour, calm, and there; it is 19:00."""
+    volume_id = add_calm(lab)
+    desk.run("flip", volume_id, "--to", "io1", "--for", "1h", "--yes", *options)
+    lab.clock.advance(3600)
+    desk.run("watch", "--once")
+    return volume_id
+
+
+def test_with_all_flips_stopped_what_a_person_sent_out_for_a_time_is_left_as_well(desk, lab):
+    volume_id = on_io1(desk, lab)
+    (desk.directory / "policy.yaml").write_text("version: 1\nmode:\n  highest: propose\n")
+
+    first = " ".join(passes(desk, lab, 1).err.split())
+    soon = passes(desk, lab, 12).err
+    a_day_later = passes(desk, lab, 1, every_s=86_400).err
+
+    assert "left on target: calm is still io1" in first
+    assert "The policy's mode.highest is propose, which stops every automatic modification." in first
+    assert f"burstctl flip-back {volume_id}" in first
+    assert ("left on target" in soon, "left on target" in a_day_later) == (False, True)
+    assert modified(lab, volume_id) == ["io1"]
+    assert desk.run("flip-back", volume_id, "--yes").code == 0
+    assert modified(lab, volume_id) == ["io1", "gp2"]
+
+
+def test_a_volume_that_is_ignored_since_its_flip_is_left_and_says_that_this_is_why(desk, lab):
+    volume_id = on_io1(desk, lab)
+    lab.fleet.set_tags(volume_id, {"burstwatch:ignore": "true"})
+
+    said = " ".join(passes(desk, lab, 1).err.split())
+    passes(desk, lab, 6)
+
+    assert "It is tagged burstwatch:ignore: the watchdog brings it back only without that tag." in said
+    assert modified(lab, volume_id) == ["io1"]
+    lab.fleet.set_tags(volume_id, {"burstwatch:ignore": None})
+    passes(desk, lab, 2)
+    assert modified(lab, volume_id) == ["io1", "gp2"]
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_return_on_hold_for_a_day_names_the_hold_and_what_lifts_it(desk, lab, everything):
+    volume_id = on_io1(desk, lab)
+    what = "--all" if everything else volume_id
+    assert desk.run("hold", what, "--for", "3d", "--reason", "restore test").code == 0
+
+    said = " ".join(passes(desk, lab, 2, every_s=45_000).err.split())
+
+    assert "left on target: calm is still io1" in said
+    assert "It should be back by now, but it is on hold by" in said
+    assert "until 2026-11-23T19:00:00Z" in said
+    assert f"burstctl release {what}" in said
+    assert desk.run("release", what).code == 0
+    passes(desk, lab, 2)
+    assert modified(lab, volume_id) == ["io1", "gp2"]
+
+
+def test_the_pauses_grow_where_aws_goes_on_to_throttle(desk, lab):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    lab.faults.add(Fault(action="ModifyVolume", code="RequestLimitExceeded", status=503))
+    pauses_s = []
+    for _ in range(6):
+        desk.run("watch", "--act", "--once")
+        with desk.open_ledger() as ledger:
+            pauses_s.append(ledger.states()[volume_id].retry_at_s - lab.clock.now_s())
+        lab.clock.advance(pauses_s[-1])
+    assert pauses_s == [60, 60, 60, 480, 960, 1920]
+    assert asked(lab) == 6
+
+
 def test_the_fleet_is_assessed_with_what_was_flipped_away_from_it(desk, lab):
     """On gp3 it is none of the gp2 volumes that are listed."""
     flipped, calm = add_critical(lab), add_calm(lab)

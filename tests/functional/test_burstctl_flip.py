@@ -22,7 +22,7 @@ from burstlab.faults import Fault
 from burstlab.instance import LabInstance
 from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.flips import Hold
+from burstwatch.core.flips import Hold, Phase
 from burstwatch.core.ledger import Change
 
 AN_HOUR_S = 3600
@@ -439,7 +439,10 @@ def test_an_answer_that_is_lost_is_not_clear_and_never_sent_again(desk, lab):
     ran = desk.run("flip", volume_id, "--yes")
 
     assert ran.code == 1
-    assert f"{volume_id} (ci-7): not clear: ec2:ModifyVolume failed" in ran.out
+    assert (
+        f"{volume_id} (ci-7): not clear, and not sent again: AWS is asked what became of it (burstctl history"
+        f" {volume_id})"
+    ) in " ".join(ran.out.split())
     assert asked(lab) == 1
     assert desk.kinds(volume_id) == ["intent", "unclear"]
     lab.clock.advance(60)
@@ -615,7 +618,7 @@ def test_a_volume_that_is_what_is_wanted_already_is_only_kept_so_for_that_long(d
 
     assert ran.code == 0
     said = " ".join(ran.out.split())
-    assert "Change only how long" in said
+    assert "Change only how long; so far it stays, asked for by anna (user/moto) " in said
     assert "It is gp3 with 3,000 IOPS and 128 MiB/s already, by its flip: AWS is asked for nothing." in said
     assert "1 volume: 0 to be modified, 1 kept as it is" in said
     assert "Quota" not in said
@@ -629,6 +632,80 @@ def test_a_volume_that_is_what_is_wanted_already_is_only_kept_so_for_that_long(d
     assert desk.kinds(volume_id)[-1] == "kept"
     story = " ".join(desk.run("history", volume_id).out.split())
     assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in story
+    again = " ".join(desk.run("flip", volume_id, "--for", "9h", "--dry-run").out.split())
+    assert "only how long; so far until 2026-11-21T01:00:00Z, asked for by anna (user/moto) " in again
+
+
+def test_how_long_can_be_said_while_it_is_on_its_way(desk, lab):
+    volume_id = add_calm(lab)
+    desk.run("flip", volume_id, "--yes")
+    lab.clock.advance(60)
+    before = asked(lab)
+
+    ran = desk.run("flip", volume_id, "--for", "6h", "--yes")
+
+    assert ran.code == 0
+    assert "only how long; so far it stays" in " ".join(ran.out.split())
+    assert asked(lab) == before
+    lab.clock.advance(AN_HOUR_S)
+    desk.run("watch", "--once")
+    flip = flip_of(desk, volume_id)
+    # 18:01 and six hours
+    assert (flip.phase, flip.stays) == (Phase.ON_TARGET, False)
+    assert flip.return_after_s == lab.clock.now_s() + 5 * AN_HOUR_S
+    assert desk.kinds(volume_id) == ["intent", "accepted", "kept", "reached"]
+
+
+def test_what_was_agreed_to_be_kept_is_not_modified_though_it_is_not_there_any_more(desk, lab):
+    volume_id = add_calm(lab)
+    on_its_target(desk, lab, volume_id)
+    before = asked(lab)
+
+    def revert():
+        lab.fleet.modify(volume_id, volume_type="gp2")
+        lab.fleet.end_modification(volume_id)
+
+    ran = desk.run("flip", volume_id, "--for", "6h", answer="y", meanwhile=revert)
+
+    assert ran.code == 4
+    assert "refused now: no_target: it is not what it was when the plan was shown" in " ".join(
+        ran.out.split()
+    )
+    assert (asked(lab), modified(lab, volume_id)) == (before, ["gp3", "gp2"])
+    assert "kept" not in desk.kinds(volume_id)
+
+
+def test_what_is_only_kept_uses_up_nothing_and_its_return_counts_from_what_is_used(desk, lab):
+    """Two of the three of a day are used: the third is the return itself."""
+    volume_id = add_calm(lab)
+    on_its_target(desk, lab, volume_id)
+    on_its_target(desk, lab, volume_id, "--to", "io1")
+
+    kept = " ".join(desk.run("flip", volume_id, "--for", "6h", "--dry-run").out.split())
+    another = " ".join(desk.run("flip", volume_id, "--to", "io2", "--for", "6h", "--dry-run").out.split())
+
+    assert "only how long" in kept
+    assert "AWS's quota lets the watchdog" not in kept
+    assert "AWS's quota lets the watchdog bring it back from 2026-11-21T18:00:00Z on" in another
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_where_the_policy_stops_all_flips_a_time_is_no_promise(desk, lab, is_away):
+    volume_id = add_calm(lab)
+    if is_away:
+        on_its_target(desk, lab, volume_id)
+    (desk.directory / "policy.yaml").write_text("version: 1\nmode:\n  highest: propose\n")
+
+    ran = desk.run("flip", volume_id, "--for", "6h", "--yes")
+
+    said = " ".join(ran.out.split())
+    assert (
+        f"returns by burstctl flip-back {volume_id} only: the policy's mode.highest, propose, stops" in said
+    )
+    assert "not before" not in said
+    assert "watch --act" not in said + ran.err
+    assert "nobody brings it back but burstctl flip-back" in ran.err
+    assert max(map(len, ran.out.splitlines())) <= 80
 
 
 def test_what_is_kept_for_a_time_comes_back_after_it(desk, lab):
@@ -715,7 +792,48 @@ def test_whoever_extends_what_another_process_changed_meanwhile_extends_that(des
     assert (state.failures, state.flip.return_after_s is not None) == (3, True)
 
 
+# what somebody else changed
+
+
+def test_a_persons_flip_releases_what_others_changed_and_says_so_before(desk, lab):
+    """Else nobody would bring it back when its time is over."""
+    volume_id = add_calm(lab)
+    on_its_target(desk, lab, volume_id)
+    lab.fleet.modify(volume_id, volume_type="gp2")
+    lab.fleet.end_modification(volume_id)
+    lab.clock.advance(60)
+    assert "changed by others" in desk.run("watch", "--once").err
+    lab.clock.advance(30 * AN_HOUR_S)
+
+    ran = desk.run("flip", volume_id, "--for", "2h", "--yes")
+
+    said = " ".join(ran.out.split())
+    assert "Somebody else changed it, seen 2026-11-20T19:01:00Z: this releases it." in said
+    assert ran.code == 0
+    with desk.open_ledger() as ledger:
+        assert ledger.states()[volume_id].contested_at_s is None
+    for _ in range(26):
+        lab.clock.advance(300)
+        desk.run("watch", "--act", "--passes", "1")
+    assert modified(lab, volume_id) == ["gp3", "gp2", "gp3", "gp2"]
+
+
+def test_a_plan_of_a_volume_that_nobody_else_changed_speaks_of_no_release(desk, lab):
+    assert "releases" not in desk.run("flip", add_calm(lab), "--dry-run").out
+
+
 # a return that would not last
+
+
+@pytest.mark.parametrize(("was", "is_told"), [({}, True), ({"volume_type": "io1", "iops": 3000}, False)])
+def test_only_a_return_to_gp2_speaks_of_the_burst_balance(desk, lab, was, is_told):
+    volume_id = add_calm(lab, **was)
+    on_its_target(desk, lab, volume_id, "--to", "gp3")
+
+    said = " ".join(desk.run("flip-back", volume_id, "--dry-run").out.split())
+
+    assert ("its burst balance is unknown" in said) is is_told
+
 
 RELEASE = {"burstwatch:mode": "auto", "burstwatch:window": "release"}
 

@@ -95,7 +95,7 @@ def test_what_was_refused_failed_or_is_not_clear(desk, lab):
 
     assert "is not moved to gp3: held" in story(desk, refused)
     assert "was not changed to gp3" in story(desk, failed)
-    assert "1 attempts in a row; the watchdog tries again from" in story(desk, failed)
+    assert "1 attempt; the watchdog makes none before 2026-11-20T18:01:00Z" in story(desk, failed)
     assert "and the answer was lost" in story(desk, unclear)
     assert "whether AWS took it is not known yet" in story(desk, unclear)
 

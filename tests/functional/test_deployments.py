@@ -35,8 +35,8 @@ class FakeSsm:
         self.parameters = parameters
         self.error = error
 
-    def get_parameters_by_path(self, *, Path, NextToken="0"):  # noqa: N803 - AWS's names
-        assert Path == "/burstwatch/deployments"
+    def get_parameters_by_path(self, *, Path, Recursive, NextToken="0"):  # noqa: N803 - AWS's names
+        assert (Path, Recursive) == ("/burstwatch/deployments", True)
         if self.error:
             raise self.error
         first = int(NextToken)
@@ -135,3 +135,17 @@ def test_a_dozen_deployments_are_found_as_aws_lists_them():
     found = find_deployments(client)
     assert sorted(names(found)) == sorted(f"stack-{number}" for number in range(12))
     assert all(one.read().name == one.name for one in found)
+
+
+def test_an_update_of_the_first_stack_does_not_make_it_the_second():
+    first = parameter("a", 9)
+    since = parameter("a", 9) | {"Name": "/burstwatch/deployments/a/since", "Value": "a"}
+    updated = first | {"LastModifiedDate": datetime(2026, 11, 20, 18, tzinfo=UTC)}
+    found = find_deployments(FakeSsm(updated, since, parameter("b", 12)))
+    assert names(found) == ["a", "b"]
+    assert standing_of("a", found).may_flip
+
+
+def test_a_deployment_without_flips_stands_in_nobodys_way():
+    found = find_deployments(FakeSsm(parameter("a", 9, flips=False), parameter("b", 12)))
+    assert standing_of("b", found).may_flip

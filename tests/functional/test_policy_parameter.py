@@ -321,3 +321,18 @@ def test_it_reads_what_parameter_store_holds():
     assert parameter.in_force().policy.levels.warning_within.total_seconds() == 61 * 60
     ssm.put_parameter(Name=PUSHED, Value=policy(62), Type="String")
     assert parameter.in_force().policy.levels.warning_within.total_seconds() == 62 * 60
+
+
+def test_a_pushed_policy_with_another_opt_in_tag_than_the_deployed_one_does_not_hold(function):
+    """The permission to modify was made from the deployed tag."""
+    function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
+    assert function.minutes() == 62
+    function.ssm.put(NAME, f"{policy(63)}mode:\n  opt_in_tag: team:burst=yes\n", hour=10)
+    found = function.look()
+    assert found.policy.mode.opt_in_tag == ("team:burst", "yes")
+    assert found.policy.levels.warning_within.total_seconds() == 63 * 60
+    assert found.trouble.kind is TroubleKind.REJECTED
+    [fault] = found.trouble.faults
+    assert (
+        "mode.opt_in_tag is burstwatch:mode=auto, and the permission to modify is for team:burst=yes" in fault
+    )

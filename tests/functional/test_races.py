@@ -14,6 +14,8 @@ import pytest
 from crashing import HOST, Clients, a_lab, a_policy
 
 from burstlab.volume import LabVolume
+from burstwatch.adapters.ec2 import Ec2Reader
+from burstwatch.adapters.errors import AwsFailure, FailureKind
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase
 from burstwatch.core.guards import Guard
@@ -195,11 +197,27 @@ def test_the_watchdog_yields_to_an_operator_who_comes_right_before_its_intent(sc
     assert scene.intents(volume_id) == ["anna"]
 
 
-def test_an_operator_is_told_that_the_watchdog_was_first(scene):
+def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(scene):
+    """What she wants is under way: she says how long, and AWS is asked once."""
     [volume_id] = scene.add_draining(1)
     watchdog = scene.worker()
     trap = Trap(name="begin", deed=lambda: look_at_everything(watchdog, now_s=scene.now_s))
     outcome = scene.order(scene.worker(Fuse(traps=[trap])), volume_id)
+    assert trap.has_sprung
+    assert outcome.done is Done.NONE
+    assert "is kept gp3" in outcome.because
+    flip = scene.ledger.states()[volume_id].flip
+    assert (flip.phase, flip.by, flip.stays) == (Phase.CHANGING, "anna", True)
+    assert scene.modified([volume_id]) == {volume_id: 1}
+    assert scene.intents(volume_id) == [WATCHDOG]
+
+
+def test_an_operator_who_wants_another_type_is_told_that_the_watchdog_was_first(scene):
+    [volume_id] = scene.add_draining(1)
+    watchdog = scene.worker()
+    trap = Trap(name="begin", deed=lambda: look_at_everything(watchdog, now_s=scene.now_s))
+    shell = scene.worker(Fuse(traps=[trap]))
+    outcome = carry_out(shell, io1_orders([volume_id]), shell.gathering(scene.now_s))[volume_id]
     assert trap.has_sprung
     assert outcome.done is Done.REFUSED
     assert str(outcome.refusal).startswith("modification_in_progress: watchdog asked for gp3")
@@ -345,6 +363,30 @@ def test_an_order_that_is_outrun_and_planned_anew_takes_of_the_quota_once(scene)
     shell = scene.worker(Fuse(traps=[Trap(name="begin", deed=touch)]))
     done = carry_out(shell, io1_orders([volume_id]), shell.gathering(scene.now_s))
     assert done[volume_id].done is Done.FLIPPED
+
+
+def test_a_volume_whose_newest_modification_could_not_be_read_is_not_touched(scene, monkeypatch):
+    """Somebody else's may be under way, or the quota used up: without AWS's word no guard can tell."""
+    unread, told = scene.add_draining(2)
+    real = Ec2Reader.modifications_by_id
+    failure = AwsFailure(
+        code="RequestLimitExceeded",
+        message="slow down",
+        kind=FailureKind.RETRYABLE,
+        next_step="wait",
+    )
+
+    def modifications_by_id(self, volume_ids):
+        found = real(self, [each for each in volume_ids if each != unread])
+        return replace(found, unread={unread: failure})
+
+    monkeypatch.setattr(Ec2Reader, "modifications_by_id", modifications_by_id)
+    shell = scene.worker()
+    done = carry_out(shell, io1_orders([unread, told]), shell.gathering(scene.now_s))
+    assert (done[unread].done, done[unread].error_code) == (Done.FAILED, "unread")
+    assert done[told].done is Done.FLIPPED
+    assert scene.modified([unread, told]) == {unread: 0, told: 1}
+    assert scene.intents(unread) == []
 
 
 def test_processes_at_once_modify_each_volume_once_within_the_cap(scene, tmp_path):

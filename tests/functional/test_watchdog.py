@@ -470,10 +470,11 @@ def test_what_cloudwatch_says_of_a_whole_call_is_reported(lab, shell, monkeypatc
 # one answer of DescribeVolumes proves nothing
 
 
-def a_flipped_volume(lab, ledger) -> str:
+def a_flipped_volume(lab, ledger, before=lambda: None) -> str:
     """A gp2 of 100 GiB that a person sent to gp3, where it stays: as AWS and the ledger have it."""
     volume_id = lab.fleet.add(LabVolume(size_gib=100))
     warm_up(lab)
+    before()
     lab.fleet.modify(volume_id, volume_type="gp3", iops=3000, throughput_mib_s=128)
     started_s = lab.fleet.now_s()
     lab.fleet.end_modification(volume_id)
@@ -575,6 +576,72 @@ def test_a_change_by_others_that_aws_has_on_record_is_told_at_once(lab, shell, l
     assert recorder.kinds == [AlertKind.CHANGED_BY_OTHERS]
     theirs = [one.by for one in ledger.states()[volume_id].spent]
     assert theirs == [OTHERS]
+
+
+def test_a_volume_that_is_gp2_again_before_the_next_sweep_is_looked_at_in_that_sweep(
+    lab, shell, ledger, recorder
+):
+    """It stays, so its next look is half a day away; to the sweep it is the gp2 that it was."""
+    volume_id = a_flipped_volume(lab, ledger, before=lambda: tick(shell, lab))
+    tick(shell, lab)
+    assert ledger.states()[volume_id].next_look_at_s == lab.fleet.now_s() + 12 * 3600
+    lab.fleet.modify(volume_id, volume_type="gp2")
+    lab.fleet.end_modification(volume_id)
+    tick_for(shell, lab, 3)
+    assert recorder.alerts == []
+    [report] = tick_for(shell, lab, 1)
+    assert [d.assessment.volume.volume_id for d in report.decisions] == [volume_id]
+    assert recorder.kinds == [AlertKind.CHANGED_BY_OTHERS]
+
+
+# AWS leaves a volume out of an answer
+
+
+@contextmanager
+def left_out(monkeypatch, volume_id):
+    real = Ec2Reader.volumes_by_id
+
+    def volumes_by_id(self, volume_ids):
+        found = real(self, [each for each in volume_ids if each != volume_id])
+        return replace(found, missing=[*found.missing, *({volume_id} & set(volume_ids))])
+
+    with monkeypatch.context() as answers:
+        answers.setattr(Ec2Reader, "volumes_by_id", volumes_by_id)
+        yield
+
+
+def test_a_flipped_volume_that_answers_leave_out_for_minutes_is_not_forgotten(
+    lab, shell, ledger, recorder, monkeypatch
+):
+    volume_id = a_flipped_volume(lab, ledger)
+    before = ledger.states()[volume_id]
+    since_s = lab.fleet.now_s()
+    with left_out(monkeypatch, volume_id):
+        tick(shell, lab)
+        tick_for(shell, lab, 9)
+    doubted = ledger.states()[volume_id]
+    assert (doubted.flip, doubted.missing_since_s) == (before.flip, since_s)
+    assert doubted.next_look_at_s == lab.fleet.now_s() + 60
+    tick(shell, lab, 1)
+    seen = ledger.states()[volume_id]
+    assert (seen.flip, seen.missing_since_s) == (before.flip, None)
+    with left_out(monkeypatch, volume_id):
+        lab.clock.advance(12 * 3600)
+        tick_for(shell, lab, 9)
+    assert ledger.states()[volume_id].flip == before.flip, "the ten minutes begin anew"
+    assert recorder.alerts == []
+
+
+def test_a_flipped_volume_that_was_deleted_is_forgotten_after_ten_minutes(lab, shell, ledger, recorder):
+    volume_id = a_flipped_volume(lab, ledger)
+    lab.fleet.remove(volume_id)
+    tick(shell, lab)
+    tick_for(shell, lab, 9)
+    assert set(ledger.states()) == {volume_id}
+    tick(shell, lab, 1)
+    assert ledger.states() == {}
+    assert recorder.alerts == []
+    assert [entry.body["to"] for entry in ledger.entries(volume_id)] == ["the volume was deleted"]
 
 
 def test_the_record_of_a_volume_on_its_target_is_not_asked_for_while_it_is_what_it_should_be(

@@ -11,7 +11,7 @@ DEFAULT = {
     "WatchdogSilent", "WatchdogErrors", "WatchdogThrottled", "TicksDeadLettered", "AlertsDeadLettered",
     "FlipRequestsDeadLettered", "VolumesUnread", "DatapointsTooOld", "AlertsNotDelivered", "FlipsFailed",
     "FlipsStuck",
-    "AnotherDeployment",
+    "AnotherDeployment", "FlipRequestsWaiting",
 }  # fmt: skip
 
 
@@ -40,6 +40,7 @@ def test_without_flips_there_is_no_alarm_about_them():
         "FlipsFailed",
         "FlipsStuck",
         "AnotherDeployment",
+        "FlipRequestsWaiting",
     }
 
 
@@ -82,7 +83,7 @@ def test_silence_is_an_alarm_that_needs_none_of_our_code():
         "Sum",
     )
     assert as_text(alarm["Dimensions"][0]["Value"]) == "${WatchFunction}"
-    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 3)
     assert alarm["Period"] * alarm["EvaluationPeriods"] == 600
 
 
@@ -102,7 +103,7 @@ def test_every_dead_letter_queue_has_an_alarm():
     watched = {
         as_text(alarm["Dimensions"][0]["Value"])
         for alarm in alarms_of(default())
-        if alarm["Namespace"] == "AWS/SQS"
+        if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible"
     }
     dead = {
         f"${{{name}.QueueName}}"
@@ -158,3 +159,9 @@ def test_the_dashboard_shows_every_alarm_and_every_function():
 
 def test_a_stage_may_do_without_the_dashboard():
     assert synth("dashboard: false").of_type("AWS::CloudWatch::Dashboard") == {}
+
+
+def test_requests_that_nobody_takes_raise_an_alarm_before_act_lead_is_over():
+    [alarm] = named(default(), "FlipRequestsWaiting")
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/SQS", "ApproximateAgeOfOldestMessage")
+    assert alarm["Threshold"] + alarm["Period"] * alarm["EvaluationPeriods"] < 8 * 60

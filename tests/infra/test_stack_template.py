@@ -203,7 +203,9 @@ def test_the_secret_itself_is_nowhere_in_the_template():
 
 def test_a_deployment_says_what_it_is_in_parameter_store():
     parameters = {p["Name"]: p for p in default().of_type("AWS::SSM::Parameter").values()}
-    assert set(parameters) == {"/burstwatch/burstwatch/policy", "/burstwatch/deployments/burstwatch"}
+    card, since = "/burstwatch/deployments/burstwatch", "/burstwatch/deployments/burstwatch/since"
+    assert set(parameters) == {"/burstwatch/burstwatch/policy", card, since}
+    assert parameters[since]["Value"] == "burstwatch"
     assert parameters["/burstwatch/burstwatch/policy"]["Value"] == (ROOT / "policy.yaml").read_text()
     assert parameters["/burstwatch/burstwatch/policy"]["Tier"] == "Intelligent-Tiering"
     assert as_text(parameters["/burstwatch/deployments/burstwatch"]["Value"]) == (

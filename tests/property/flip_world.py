@@ -84,12 +84,17 @@ class InProcessEc2:
         self._fleet = fleet
         self.unreadable: set[str] = set()
         self.stale: dict[str, dict[str, Any]] = {}
+        self.left_out: set[str] = set()
         self.fault: str | None = None
 
     def describe_volumes(self, VolumeIds=(), Filters=(), **_: object):  # noqa: N803 - AWS's names
         self._fail("describe_volumes")
         fleet = {volume.volume_id: _volume(self._fleet.find(volume.volume_id)) for volume in self._fleet}
-        known = {volume_id: told | self.stale.get(volume_id, {}) for volume_id, told in fleet.items()}
+        known = {
+            volume_id: told | self.stale.get(volume_id, {})
+            for volume_id, told in fleet.items()
+            if volume_id not in self.left_out
+        }
         if missing := [each for each in VolumeIds if each not in known]:
             raise _refused("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
         chosen = {each["Name"]: each["Values"] for each in Filters}
@@ -311,6 +316,7 @@ class LawfulModifier:
         world, volume = self.world, self.world.fleet.find(volume_id)
         is_return_by_hand = flip.direction is Direction.BACK and flip.cause is Cause.BY_HAND
         assert volume.tags.get(OPT_IN) == "auto" or is_return_by_hand, f"{volume_id} is not opted in"
+        assert volume.tags.get("burstwatch:ignore") != "true", f"{volume_id} is ignored"
         ours = [one for one in world.taken if one.volume_id == volume_id]
         newest = world.newest(volume_id)
         if newest is not None and ours and ours[-1].at_s == int(newest.started_at.timestamp()):
@@ -462,6 +468,7 @@ class World:
     def mend(self) -> None:
         """Nothing goes wrong any more."""
         self.ec2.fault, self.ec2.unreadable, self.cloudwatch.is_unreadable = None, set(), False
+        self.ec2.left_out = set()
         self.fleet.change_settings(modify_outcome="completed")
         for change_of in list(self.fleet):
             if change_of.change is not None:

@@ -215,6 +215,15 @@ class FlipLaws(RuleBasedStateMachine):
             self.world.ec2.stale.clear()
             self.live(2)
 
+    @rule(which=WHICH, span=st.integers(1, 9))
+    def an_answer_leaves_one_out(self, which, span):
+        """For less than the ten minutes after which it counts as deleted AWS describes all but one."""
+        if volume_id := self.volume(which):
+            self.world.ec2.left_out = {volume_id}
+            self.live(span)
+            self.world.ec2.left_out = set()
+            self.live(2)
+
     @rule(
         which=WHICH,
         will_end=st.sampled_from(["completed", "completed", "failed", "failed_early", "stuck"]),

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.assess import UnknownReason
-from burstwatch.core.decide import Action, Look, decide, forget
+from burstwatch.core.decide import Action, Look, decide, forget, miss
 from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Hold, Phase, Spent
 from burstwatch.core.follow import Sighting
 from burstwatch.core.ledger import EntryKind, VolumeState
@@ -544,6 +545,48 @@ def test_a_deleted_volume_takes_its_flip_along(flip):
     change = forget(a_state(flip=flip), "the volume was deleted", policy=Policy(), look=a_look("12:05"))
     assert (change.state, change.alerts) == (None, ())
     assert [dict(entry.body) for entry in change.entries] == [{"from": "ok", "to": "the volume was deleted"}]
+
+
+# volumes that AWS leaves out of an answer
+
+SPENT = (Spent(at_s=int(at("11:00")), by=WATCHDOG, direction=Direction.OUT),)
+MOVED = {
+    "on its target": {"flip": a_flip()},
+    "where it stays": {"flip": a_flip(stays=True)},
+    "on its way": {"flip": a_flip(phase=Phase.CHANGING)},
+    "never sent": {"lost": a_flip(phase=Phase.ASKED)},
+    "changed by others": {"contested_at_s": int(at("11:00"))},
+    "back again": {"spent": SPENT},
+}
+
+
+@pytest.mark.parametrize("known", MOVED)
+def test_a_volume_that_one_answer_leaves_out_is_doubted_and_looked_for_a_minute_later(known):
+    state = a_state(**MOVED[known], revision=7)
+    change = miss(state, a_look("12:05"))
+    doubted = replace(
+        state,
+        revision=int(at("12:05")),
+        missing_since_s=int(at("12:05")),
+        next_look_at_s=int(at("12:06")),
+    )
+    assert (change.expected_revision, change.state) == (7, doubted)
+    assert (change.entries, change.alerts) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("now", "is_gone"), [("12:06", False), ("12:14:59", False), ("12:15", True), ("13:00", True)]
+)
+def test_a_volume_that_is_missing_for_ten_minutes_is_gone(now, is_gone):
+    change = miss(a_state(flip=a_flip(), missing_since_s=int(at("12:05"))), a_look(now))
+    assert (change is None) is is_gone
+    if change is not None:
+        assert change.state.missing_since_s == at("12:05"), "the first answer is the one that counts"
+
+
+def test_a_volume_that_is_shown_again_was_never_missing():
+    seen = look_at(a_flip(), GP3, missing_since_s=int(at("11:58")))
+    assert (seen.change.state.flip, seen.change.state.missing_since_s) == (a_flip(), None)
 
 
 # what is wanted done

@@ -16,6 +16,7 @@ from burstwatch.core.windows import LeadPolicy
 from conftest import (
     GP2,
     GP3,
+    IO1,
     IO2,
     a_flip,
     a_modification,
@@ -44,8 +45,10 @@ RECORDS = {
     # somebody's that undoes ours, or that was made where ours was not
     "undone in progress": lambda d: a_modification(TO[d], FROM[d], started="12:00:50", state="modifying"),
     "undone": lambda d: a_modification(TO[d], FROM[d], started="12:00:50"),
+    "undoing failed": lambda d: a_modification(TO[d], FROM[d], started="12:00:50", state="failed"),
     "other in progress": lambda d: a_modification(FROM[d], IO2, started="12:00:50", state="modifying"),
     "other": lambda d: a_modification(FROM[d], IO2, started="12:00:50"),
+    "other failed": lambda d: a_modification(FROM[d], IO2, started="12:00:50", state="failed"),
 }
 SHOWS = ("before", "asked", "else")
 
@@ -97,20 +100,25 @@ FIRST_READ = {
     # completed, and DescribeVolumes is a little behind
     (OUT, "ours completed"): ALWAYS_TAKEN | {"asked": "on_target: accepted, reached"},
     (OUT, "ours failed"): dict.fromkeys(SHOWS, "no flip: accepted, failed"),
-    (OUT, "undone in progress"): dict.fromkeys(SHOWS, LOST),
+    # it is somebody's turn: what that comes to counts when it is over
+    (OUT, "undone in progress"): ALWAYS_TAKEN,
     (OUT, "undone"): dict.fromkeys(SHOWS, LOST),
+    (OUT, "undoing failed"): ALWAYS_TAKEN | {"asked": "on_target: accepted, reached"},
     (OUT, "other in progress"): ALWAYS_ASKED,
     (OUT, "other"): ALWAYS_ASKED,
+    (OUT, "other failed"): ALWAYS_ASKED,
     (BACK, "none"): ALWAYS_ASKED,
     (BACK, "older"): ALWAYS_ASKED,
     (BACK, "ours in progress"): ALWAYS_TAKEN,
     (BACK, "ours completed"): ALWAYS_TAKEN | {"asked": "no flip: accepted, restored"},
     (BACK, "ours failed"): dict.fromkeys(SHOWS, "on_target: accepted, failed"),
+    (BACK, "undone in progress"): ALWAYS_TAKEN,
     # somebody sends it to our target again: it stays known what it was
-    (BACK, "undone in progress"): dict.fromkeys(SHOWS, LOST_BUT_KEPT),
     (BACK, "undone"): dict.fromkeys(SHOWS, LOST_BUT_KEPT),
+    (BACK, "undoing failed"): ALWAYS_TAKEN | {"asked": "no flip: accepted, restored"},
     (BACK, "other in progress"): ALWAYS_ASKED,
     (BACK, "other"): ALWAYS_ASKED,
+    (BACK, "other failed"): ALWAYS_ASKED,
 }
 """Where AWS knows nothing of ours it is asked again; what it knows counts, whatever the volume shows yet."""
 
@@ -139,7 +147,10 @@ SECOND_READ = {
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize(
     ("record", "shows"),
-    [*product(("none", "older"), SHOWS), *product(("other", "other in progress"), ("before", "else"))],
+    [
+        *product(("none", "older"), SHOWS),
+        *product(("other", "other in progress", "other failed"), ("before", "else")),
+    ],
 )
 def test_after_two_minutes_and_two_reads_what_aws_knows_nothing_of_was_never_sent(direction, record, shows):
     flip = an_asked_flip(direction, unseen_since_s=int(at("12:01")))
@@ -286,20 +297,35 @@ def test_what_counts_as_never_sent_is_remembered_beside_how_the_volume_stands(di
     ],
 )
 def test_what_was_sent_after_all_is_ours_as_soon_as_aws_shows_it(direction, state_of_it, expected):
-    record = a_modification(FROM[direction], TO[direction], started="12:50", state=state_of_it)
+    record = a_modification(FROM[direction], TO[direction], started="12:15", state=state_of_it)
     shows = shown("asked" if state_of_it == "completed" else "before", direction)
     found = seen_later(given_up_on(direction), shows, record)
     assert outcome(found) == expected[direction]
     assert found.events[0].alert is (AlertKind.FLIPPED if direction is OUT else AlertKind.FLIPPED_BACK)
     assert found.state.lost is None
-    assert found.state.spent == (Spent(at_s=int(at("12:50")), by=WATCHDOG, direction=direction),)
+    assert found.state.spent == (Spent(at_s=int(at("12:15")), by=WATCHDOG, direction=direction),)
 
 
 @pytest.mark.parametrize("direction", Direction)
 def test_what_was_sent_after_all_still_knows_what_the_volume_was(direction):
-    record = a_modification(FROM[direction], TO[direction], started="12:50", state="modifying")
+    record = a_modification(FROM[direction], TO[direction], started="12:15", state="modifying")
     flip = seen_later(given_up_on(direction), shown("before", direction), record).state.flip
     assert (flip.original, flip.target, flip.direction) == (GP2, GP3, direction)
+
+
+@pytest.mark.parametrize(("began", "is_ours"), [("12:14:59", True), ("12:15", True), ("12:15:01", False)])
+def test_a_return_that_begins_a_quarter_of_an_hour_after_its_intent_is_somebody_elses(began, is_ours):
+    # Terraform, the console and a driver make gp2 of a volume as well; nobody but us sends it to our target.
+    record = a_modification(GP3, GP2, started=began, state="modifying")
+    found = seen_later(given_up_on(BACK), shown("before", BACK), record)
+    assert outcome(found) == ("changing: accepted" if is_ours else "on_target")
+    done = seen_later(given_up_on(BACK), shown("asked", BACK), replace(record, state="completed"))
+    assert outcome(done) == ("no flip: accepted, restored" if is_ours else TAKEN_OVER)
+
+
+def test_a_way_out_that_begins_hours_after_its_intent_is_ours():
+    record = a_modification(GP2, GP3, started="23:00", state="modifying")
+    assert outcome(seen_later(given_up_on(), shown("before"), record, "23:01")) == "changing: accepted"
 
 
 @pytest.mark.parametrize(
@@ -334,22 +360,30 @@ HALF_AN_HOUR_LATER = {
     (OUT, "none"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "older"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "ours in progress"): ALWAYS_CHANGING,
-    (OUT, "ours completed"): {"before": TAKEN_OVER, "asked": "on_target: reached", "else": KEPT},
+    # DescribeVolumes is behind, however long: AWS has no newer record
+    (OUT, "ours completed"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "ours failed"): dict.fromkeys(SHOWS, "no flip: failed"),
-    (OUT, "undone in progress"): dict.fromkeys(SHOWS, TAKEN_OVER),
+    # What others have in progress may fail yet.
+    (OUT, "undone in progress"): ALWAYS_CHANGING,
     # What others made something else than it was still knows what that is; their record tells, not a look.
     (OUT, "undone"): dict.fromkeys(SHOWS, TAKEN_OVER),
-    (OUT, "other in progress"): ALWAYS_KEPT,
+    # Theirs began from what was asked for: ours had come to that.
+    (OUT, "undoing failed"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
+    (OUT, "other in progress"): ALWAYS_CHANGING,
     (OUT, "other"): ALWAYS_KEPT,
+    # Theirs began from what it was before: ours had come to nothing.
+    (OUT, "other failed"): ALWAYS_CHANGING | {"before": "no flip: failed", "asked": "on_target: reached"},
     (BACK, "none"): ALWAYS_CHANGING | {"asked": "no flip: restored"},
     (BACK, "older"): ALWAYS_CHANGING | {"asked": "no flip: restored"},
     (BACK, "ours in progress"): ALWAYS_CHANGING,
-    (BACK, "ours completed"): ALWAYS_KEPT | {"asked": "no flip: restored"},
+    (BACK, "ours completed"): ALWAYS_CHANGING | {"asked": "no flip: restored"},
     (BACK, "ours failed"): dict.fromkeys(SHOWS, "on_target: failed"),
-    (BACK, "undone in progress"): ALWAYS_KEPT,
+    (BACK, "undone in progress"): ALWAYS_CHANGING,
     (BACK, "undone"): ALWAYS_KEPT,
-    (BACK, "other in progress"): ALWAYS_KEPT,
+    (BACK, "undoing failed"): ALWAYS_CHANGING | {"asked": "no flip: restored"},
+    (BACK, "other in progress"): ALWAYS_CHANGING,
     (BACK, "other"): ALWAYS_KEPT,
+    (BACK, "other failed"): ALWAYS_CHANGING | {"before": "on_target: failed", "asked": "no flip: restored"},
 }
 
 
@@ -361,7 +395,9 @@ def test_a_modification_that_aws_took_is_followed_to_its_end(direction, record, 
     assert outcome(found) == HALF_AN_HOUR_LATER[direction, record][shows]
 
 
-@pytest.mark.parametrize("record", ["none", "older", "ours in progress"])
+@pytest.mark.parametrize(
+    "record", ["none", "older", "ours in progress", "ours completed", "undone in progress", "undoing failed"]
+)
 @pytest.mark.parametrize("shows", ["before", "else"])
 def test_while_nothing_is_new_nothing_changes(record, shows):
     flip = a_changing_flip()
@@ -377,9 +413,51 @@ def test_without_a_record_the_volume_is_believed_after_ten_minutes(now, is_over)
 
 @pytest.mark.parametrize(("now", "is_over"), [("12:11", False), ("12:15:19", False), ("12:15:20", True)])
 def test_awss_two_answers_may_differ_for_five_minutes(now, is_over):
-    # Its record says completed at 12:10:20, the volume shows gp2 still.
-    found = step(a_changing_flip(), shown("before"), RECORDS["ours completed"](OUT), now=now)
-    assert outcome(found) == (TAKEN_OVER if is_over else "changing")
+    # Somebody's io2, begun with ours: its record says completed at 12:10:20.
+    theirs = a_modification(GP2, IO2, started=OURS_BEGAN)
+    for shows in ("before", "else"):
+        found = step(a_changing_flip(), shown(shows), theirs, now=now)
+        expected = {"before": TAKEN_OVER, "else": KEPT}[shows]
+        assert outcome(found) == (expected if is_over else "changing")
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("shows", ["before", "else"])
+def test_while_awss_newest_record_led_to_what_was_asked_for_the_volume_shows_old(direction, shows):
+    """However late that is looked at, and however often: nobody has changed it since."""
+    flip, record = a_changing_flip(direction), RECORDS["ours completed"](direction)
+    for now in ("12:16", "12:17", "20:00"):
+        found = step(flip, shown(shows, direction), record, now=now)
+        assert (found.state, found.events) == (a_state(flip=flip), ())
+    arrived = step(flip, shown("asked", direction), record, now="20:01")
+    assert outcome(arrived) == ("on_target: reached" if direction is OUT else "no flip: restored")
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_what_others_begin_on_our_way_is_taken_over_when_it_is_done(direction):
+    flip = a_changing_flip(direction)
+    for state in ("modifying", "optimizing"):
+        theirs = a_modification(TO[direction], IO2, started="12:10", state=state)
+        assert step(flip, shown("asked", direction), theirs, now="12:11") == Step(state=a_state(flip=flip))
+    theirs = a_modification(TO[direction], IO2, started="12:10")
+    assert outcome(step(flip, shown("asked", direction), theirs, now="12:20:01")) == KEPT
+
+
+def test_two_that_failed_one_after_the_other_leave_it_as_it_was_to_be_tried_again():
+    found = step(a_changing_flip(), shown("before"), RECORDS["other failed"](OUT), now="12:12")
+    [event] = found.events
+    assert (event.kind, event.alert) == (EntryKind.FAILED, AlertKind.FLIP_FAILED)
+    assert event.details[0].startswith("A later modification, which failed as well")
+    assert (found.state.flip, found.state.failures, found.state.retry_at_s) == (None, 1, at("12:13"))
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_what_others_made_of_it_before_they_failed_is_theirs(direction):
+    # Ours was over, theirs to io2 as well; of the three AWS shows the last, from io2 to gp2, which failed.
+    theirs = a_modification(IO2, GP2, started="12:20", state="failed")
+    found = step(a_changing_flip(direction), shown("else"), theirs, now="12:25")
+    assert outcome(found) == KEPT
+    assert (found.state.flip.original, found.state.flip.target) == (GP2, IO2)
 
 
 @pytest.mark.parametrize(
@@ -533,6 +611,8 @@ ON_ITS_TARGET = {
     # Terraform sets it back, or people to something else: they are told when it is done.
     "theirs in progress": dict.fromkeys(("target", "original", "else"), "on_target"),
     "theirs": {"target": "on_target", "original": TAKEN_OVER, "else": KEPT},
+    # and if it fails, it was nothing
+    "theirs failed": dict.fromkeys(("target", "original", "else"), "on_target"),
 }
 
 
@@ -546,6 +626,7 @@ def test_a_volume_on_its_target_is_ours_until_it_is_something_else(record, shows
         "ours": a_modification(),
         "theirs in progress": a_modification(GP3, became, started="11:50", state="modifying"),
         "theirs": a_modification(GP3, became, started="11:40"),
+        "theirs failed": a_modification(GP3, became, started="11:40", state="failed"),
     }
     found = step(a_flip(stays=stays), a_volume_as(became), records[record])
     assert outcome(found) == ON_ITS_TARGET[record][shows]
@@ -561,6 +642,17 @@ def test_without_a_record_of_it_a_second_read_a_minute_later_shows_a_change_by_o
     assert outcome(found) == (expected if is_theirs else "on_target")
     if not is_theirs:
         assert found.state.flip == doubted, "the first read is the one that counts"
+
+
+@pytest.mark.parametrize(("became", "expected"), [(GP2, TAKEN_OVER), (IO2, KEPT)])
+def test_what_others_made_of_it_counts_though_their_next_failed(became, expected):
+    """The record of the one that failed says nothing; that the volume is something else twice does."""
+    failed = a_modification(became, GP3, started="11:50", state="failed")
+    first = step(a_flip(), a_volume_as(became), failed, now="11:59")
+    assert outcome(first) == "on_target"
+    second = step(first.state.flip, a_volume_as(became), failed, now="12:00")
+    assert outcome(second) == expected
+    assert str(became) in second.events[0].summary
 
 
 @pytest.mark.parametrize("became", [GP2, IO2])
@@ -646,6 +738,18 @@ def test_of_a_volume_that_was_made_what_it_was_nothing_is_left_to_bring_back():
     assert "brings it back" not in " ".join(found.events[0].details)
 
 
+@pytest.mark.parametrize("original", [IO1, IO2, replace(GP3, throughput_mib_s=125)])
+def test_what_others_made_gp2_has_no_flip_any_more_whatever_it_was(original):
+    """From gp2 it can only be flipped anew; what it was is told."""
+    flip = a_flip(original=original, cause=Cause.BY_HAND, by="ann", return_after_s=int(at("18:00")))
+    found = step(flip, a_volume_as(GP2), a_modification(GP3, GP2, started="11:40"))
+    assert outcome(found) == TAKEN_OVER
+    [event] = found.events
+    assert event.summary == "was made gp2"
+    assert event.details[0].startswith(f"It was {original} until burstwatch made it")
+    assert "brings it back" not in " ".join(event.details)
+
+
 def test_a_type_that_we_never_make_is_named():
     doubted = a_flip(unseen_since_s=int(at("12:00")))
     found = step(doubted, a_volume(volume_type="st1", size_gib=500))
@@ -680,14 +784,15 @@ def test_a_resize_under_way_is_told_when_it_is_done():
 def test_a_resize_found_before_ours_was_seen_to_be_over_is_told_once():
     # Ours was over between two looks, and somebody resizes it by now; the volume does not show that yet.
     flip = a_changing_flip()
-    found = step(flip, a_volume_as(GP3), a_resize(state="modifying", started="12:15"), now="12:16")
+    under_way = a_resize(state="modifying", started="12:15")
+    assert step(flip, a_volume_as(GP3), under_way, now="12:16") == Step(state=a_state(flip=flip))
+    found = step(flip, a_volume_as(GP3), a_resize(started="12:15"), now="12:30")
     assert outcome(found) == KEPT
     kept = found.state.flip
     assert kept.size_gib == 200
-    assert (
-        step(kept, a_volume_as(GP3), a_resize(state="modifying", started="12:15"), now="12:17").events == ()
-    )
-    assert step(kept, a_volume_as(GP3, 200), a_resize(started="12:15"), now="12:30").events == ()
+    for shows_gib in (100, 200):
+        again = step(kept, a_volume_as(GP3, shows_gib), a_resize(started="12:15"), now="12:31")
+        assert again.events == ()
 
 
 def test_a_resize_on_the_way_back_is_told_with_the_volume_left_where_it_is():

@@ -228,10 +228,32 @@ def test_only_tag_and_policy_together_let_the_watchdog_modify(tags, mode_policy,
     assert all(says in refusal.reason for refusal in found)
 
 
+BY_HAND_BACK = {"direction": BACK, "cause": Cause.BY_HAND, "now": GP3, "target": GP2}
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_what_a_person_sent_out_for_a_time_comes_back_without_a_tag(mode):
-    sent = {"direction": BACK, "cause": Cause.BY_HAND, "now": GP3, "target": GP2}
-    assert refused_by(Policy(mode=NO_FLIPS), wishes=a_wishes(mode), **sent) == []
+    assert refused_by(wishes=a_wishes(mode), **BY_HAND_BACK) == []
+
+
+@pytest.mark.parametrize("highest", [Mode.PROPOSE, Mode.OBSERVE])
+@pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.OBSERVE])
+def test_what_stops_every_flip_stops_the_return_of_what_a_person_sent_out_as_well(highest, mode):
+    stopped = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=highest))
+    [refusal] = refusals(stopped, wishes=a_wishes(mode), **BY_HAND_BACK)
+    assert refusal.guard is Guard.NOT_OPTED_IN
+    assert f"mode.highest is {highest}" in refusal.reason
+    assert refused_by(stopped, wishes=a_wishes(mode), by=ANN, **BY_HAND_BACK) == []
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("sent", [{}, BY_HAND_BACK])
+def test_what_nobody_watches_is_not_modified_automatically(mode, sent):
+    wishes = replace(a_wishes(mode), is_ignored=True)
+    [refusal] = refusals(wishes=wishes, **sent)
+    assert (refusal.guard, refusal.ends_at_s) == (Guard.NOT_OPTED_IN, None)
+    assert "burstwatch:ignore" in refusal.reason
+    assert refused_by(wishes=wishes, by=ANN, **sent) == []
 
 
 @pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.BY_HAND])

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 
 from burstwatch.core.alerts import AlertKind
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Phase
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase
 from burstwatch.core.ledger import EntryKind
 from burstwatch.core.levels import Level
 from burstwatch.core.moves import consider
@@ -31,6 +31,7 @@ from conftest import (
 DAY_S = 24 * 3_600
 PROPOSAL = Proposal(action="burstctl flip vol-0a1 --to gp3", target=GP3, reasons=("3,000 IOPS", "$8.12"))
 DRAINING = an_assessment(draining_to(18, 3, count=20))
+NO_FLIPS = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=Mode.PROPOSE))
 STEADY = an_assessment(balances(*[60.0] * 31))
 
 
@@ -43,6 +44,8 @@ def moved(
     assessment=STEADY,
     now="12:00",
     is_critical=False,
+    is_ignored=False,
+    hold=None,
     proposal=PROPOSAL,
     policy=None,
 ):
@@ -50,8 +53,8 @@ def moved(
         assessment,
         state or a_state(),
         level,
-        a_wishes(mode, is_critical=is_critical),
-        Around(windows=windows),
+        a_wishes(mode, is_critical=is_critical, is_ignored=is_ignored),
+        Around(windows=windows, hold=hold),
         proposal=proposal,
         policy=policy or Policy(),
         now_s=at(now),
@@ -320,6 +323,30 @@ def test_what_a_person_sent_out_for_a_time_comes_back_in_every_mode(mode):
     assert (found.want.direction, found.events) == (Direction.BACK, ())
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"mode": Mode.PROPOSE, "policy": NO_FLIPS},
+            "The policy's mode.highest is propose, which stops every automatic modification.",
+        ),
+        (
+            {"mode": Mode.OBSERVE, "is_ignored": True},
+            "It is tagged burstwatch:ignore: the watchdog brings it back only without that tag.",
+        ),
+    ],
+)
+def test_what_a_person_sent_out_for_a_time_is_left_and_told_daily_where_all_is_stopped(given, says):
+    state = on_target(cause=Cause.BY_HAND, by="ann", return_after_s=int(at("11:59")))
+    found = moved(state, assessment=calm(), **given)
+    [event] = found.events
+    assert (found.want, event.alert, event.details[0]) == (None, AlertKind.LEFT_ON_TARGET, says)
+    assert event.action == "burstctl flip-back vol-0a1"
+    assert kinds(moved(found.state, assessment=calm(), now=at("12:00") + DAY_S - 1, **given)) == []
+    again = moved(found.state, assessment=calm(), now=at("12:00") + DAY_S, **given)
+    assert kinds(again) == [AlertKind.LEFT_ON_TARGET]
+
+
 def test_a_volume_that_became_critical_stays_out():
     found = moved(on_target(), is_critical=True, assessment=calm())
     assert (found.want, found.events) == (None, ())
@@ -468,6 +495,23 @@ def test_a_return_that_waits_a_day_longer_than_planned_is_told_daily_with_what_i
     assert first.state.flip.left_told_at_s == a_day_after(OVERDUE)
     soon, later = (moved(first.state, assessment=unseen(), now=a_day_after(OVERDUE) + s) for s in (60, DAY_S))
     assert (kinds(soon), kinds(later)) == ([], [AlertKind.LEFT_ON_TARGET])
+
+
+@pytest.mark.parametrize("volume_id", [None, "vol-0a1"])
+def test_a_return_that_a_hold_prevents_names_the_hold_and_what_lifts_it(volume_id):
+    hold = Hold(
+        volume_id=volume_id,
+        by="ann",
+        reason="restore test",
+        placed_at_s=int(at("11:00")),
+        until_s=int(a_day_after("18:00")),
+    )
+    found = moved(on_target(), assessment=seen_a_day_later(0), now=a_day_after(OVERDUE), hold=hold)
+    [event] = found.events
+    assert event.details[0] == (
+        "It should be back by now, but it is on hold by ann until 2026-11-21T18:00:00Z."
+    )
+    assert event.action == f"burstctl release {'--all' if volume_id is None else volume_id}"
 
 
 def test_what_is_overdue_is_wanted_back_all_the_same():

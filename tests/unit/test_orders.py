@@ -16,7 +16,7 @@ from burstwatch.core.orders import (
     refused_event,
     reject,
 )
-from burstwatch.core.policy import FlipBackPolicy, FlipPolicy, Mode, Policy
+from burstwatch.core.policy import FlipBackPolicy, FlipPolicy, Mode, ModePolicy, Policy
 from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.core.target import Demand, InstanceLimits, ReturnMode, Wish
 from conftest import (
@@ -390,15 +390,116 @@ def test_what_asks_aws_for_nothing_is_refused_by_no_guard():
         # the watchdog has its own reasons, and a return is one
         (an_order(), flipped()),
         (by_hand(BACK), flipped()),
-        # it was never flipped, is on its way, or is not what the ledger says
+        # it was never flipped, is on its way back or perhaps not on its way at all, or is not what the
+        # ledger says
         (by_hand(), facts_of()),
-        (by_hand(), flipped(flip=a_flip(phase=Phase.CHANGING))),
+        (by_hand(), flipped(flip=a_flip(phase=Phase.CHANGING, direction=BACK))),
+        (by_hand(), flipped(flip=a_flip(phase=Phase.ASKED))),
+        (by_hand(), flipped(flip=a_flip(phase=Phase.ASKED, direction=BACK))),
         (by_hand(), flipped(a_volume_as(GP2))),
         (by_hand(), flipped(a_volume_as(GP3, 200))),
     ],
 )
 def test_anything_else_is_a_modification_or_is_refused(order, facts):
     assert not plan_of(order, facts).extends
+
+
+UNDER_WAY = a_flip(phase=Phase.CHANGING, reached_at_s=None)
+
+
+@pytest.mark.parametrize("shows", [GP2, GP3])
+@pytest.mark.parametrize("wish", [None, Wish(volume_type=VolumeType.GP3)])
+def test_how_long_is_said_also_of_a_flip_under_way(shows, wish):
+    facts = flipped(a_volume_as(shows), flip=UNDER_WAY, modification=a_modification(state="optimizing"))
+    plan = plan_of(by_hand(wish=wish, **FOR_SIX_HOURS), facts)
+    assert (plan.extends, plan.target, plan.refusals, plan.usd_per_month_more) == (True, GP3, (), 0.0)
+    kept = extend(plan, 7)[0].flip
+    assert (kept.phase, kept.started_at_s, kept.intent_id) == (
+        UNDER_WAY.phase,
+        UNDER_WAY.started_at_s,
+        UNDER_WAY.intent_id,
+    )
+    assert (kept.by, kept.return_after_s) == (ANN, NOW_S + 6 * HOUR_S)
+
+
+def test_another_type_than_what_is_under_way_is_refused():
+    facts = flipped(a_volume_as(GP2), flip=UNDER_WAY)
+    plan = plan_of(by_hand(wish=Wish(volume_type=VolumeType.IO1), **FOR_SIX_HOURS), facts)
+    assert (plan.extends, guards_of(plan)) == (False, [Guard.MODIFICATION_IN_PROGRESS])
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        # it returned meanwhile, is on its way back, or is something else than the ledger says
+        facts_of(),
+        flipped(flip=a_flip(phase=Phase.CHANGING, direction=BACK)),
+        flipped(a_volume_as(GP2)),
+        flipped(flip=a_flip(target=gp3(4_000))),
+    ],
+)
+def test_what_was_agreed_as_an_extension_never_modifies(facts):
+    order = by_hand(wish=Wish(volume_type=VolumeType.GP3, iops=3_000), extends=True, **FOR_SIX_HOURS)
+    plan = plan_of(order, facts)
+    assert (plan.extends, guards_of(plan)) == (False, [Guard.NO_TARGET])
+    assert plan.refusal.reason.endswith("plan again")
+    assert plan_of(replace(order, extends=False), facts).refusals != plan.refusals
+
+
+def test_what_was_agreed_as_an_extension_and_is_one_still_is_done():
+    order = by_hand(wish=Wish(volume_type=VolumeType.GP3, iops=3_000), extends=True, **FOR_SIX_HOURS)
+    assert plan_of(order, flipped()).extends
+
+
+# what somebody else changed is ours again when a person gives an order for it
+
+CONTESTED_S = NOW_S - HOUR_S
+
+
+@pytest.mark.parametrize(
+    ("order", "facts"),
+    [
+        (by_hand(), facts_of()),
+        (by_hand(wish=Wish(volume_type=VolumeType.IO1), **FOR_SIX_HOURS), flipped()),
+        (by_hand(BACK), flipped()),
+    ],
+)
+def test_a_persons_order_releases_what_others_changed(order, facts):
+    contested = replace(facts, state=replace(facts.state, contested_at_s=CONTESTED_S))
+    plan = plan_of(order, contested)
+    assert plan.refusals == ()
+    state, _ = intend(plan, 7, NOW_S)
+    assert (state.contested_at_s, state.flip.phase) == (None, Phase.ASKED)
+
+
+def test_an_extension_releases_what_others_changed():
+    facts = flipped()
+    contested = replace(facts, state=replace(facts.state, contested_at_s=CONTESTED_S))
+    state, _ = extend(plan_of(by_hand(**FOR_SIX_HOURS), contested), 7)
+    assert (state.contested_at_s, state.flip.by) == (None, ANN)
+
+
+@pytest.mark.parametrize("order", [an_order(), an_order(BACK)])
+def test_the_watchdog_releases_nothing(order):
+    facts = flipped() if order.direction is BACK else facts_of()
+    plan = plan_of(order, replace(facts, state=replace(facts.state, contested_at_s=CONTESTED_S)))
+    assert guards_of(plan) == [Guard.CHANGED_BY_OTHERS]
+    assert intend(plan, 7, NOW_S)[0].contested_at_s == CONTESTED_S
+
+
+# a time that nobody keeps
+
+
+@pytest.mark.parametrize("highest", [Mode.PROPOSE, Mode.OBSERVE])
+@pytest.mark.parametrize("facts", [facts_of(), flipped(), flipped(a_volume_as(GP2), flip=UNDER_WAY)])
+def test_where_all_flips_are_stopped_a_plan_says_who_alone_brings_it_back(highest, facts):
+    policy = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=highest))
+    stay = make_plan(by_hand(**FOR_SIX_HOURS), facts, policy).stay
+    assert not stay.stays
+    assert stay.reason == (
+        f"returns by burstctl flip-back vol-0a1 only: the policy's mode.highest, {highest}, stops every"
+        " automatic modification"
+    )
 
 
 def test_an_extension_says_for_whom_and_how_long_and_leaves_the_rest_alone():

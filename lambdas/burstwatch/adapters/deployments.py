@@ -1,7 +1,7 @@
 """Which watchdogs are deployed in this account and region, and which of them stands: it alone may flip."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PATH: Final = "/burstwatch/deployments"
 SCHEMA: Final = "burstwatch.deployment/v1"
+_SINCE: Final = "/since"
 
 
 class DeploymentError(BurstwatchError):
@@ -103,17 +104,19 @@ def find_deployments(client: "SSMClient") -> list[Registered]:
         AwsError: Parameter Store does not say.
     """
     with explained("ssm:GetParametersByPath"):
-        listed = wire.pages(client.get_parameters_by_path, Path=PATH)
-        found = [_registered(parameter) for page in listed for parameter in page["Parameters"]]
+        listed = wire.pages(client.get_parameters_by_path, Path=PATH, Recursive=True)
+        told = [parameter for page in listed for parameter in page["Parameters"]]
+    dated_s = {p["Name"]: p["LastModifiedDate"].timestamp() for p in told}
+    cards = [parameter for parameter in told if not parameter["Name"].endswith(_SINCE)]
+    found = [_registered(card, dated_s) for card in cards]
     return sorted(found, key=lambda one: (one.since_s, one.name))
 
 
-def _registered(parameter: dict[str, Any]) -> Registered:
-    return Registered(
-        name=parameter["Name"].removeprefix(f"{PATH}/"),
-        since_s=parameter["LastModifiedDate"].timestamp(),
-        text=parameter["Value"],
-    )
+def _registered(card: dict[str, Any], dated_s: Mapping[str, float]) -> Registered:
+    """A card with the date of the parameter beside it, which an update of the stack leaves alone."""
+    name = card["Name"]
+    since_s = dated_s.get(f"{name}{_SINCE}", dated_s[name])
+    return Registered(name=name.removeprefix(f"{PATH}/"), since_s=since_s, text=card["Value"])
 
 
 def standing_of(name: str, found: Sequence[Registered]) -> Standing:

@@ -219,6 +219,8 @@ class PolicyParameter:
             policy = document.parse()
         except PolicyError as error:
             return self._with_bad(document, deployed, [str(fault) for fault in error.faults])
+        if over_it is not None and (other := _other_tag(policy, deployed)) is not None:
+            return self._with_other_tag(over_it, policy, other)
         self._keep(document)
         trouble = _outdated(over_it, deployed, self._deployment) if over_it else None
         return PolicyInForce(policy=policy, says=document.says, trouble=trouble)
@@ -244,6 +246,21 @@ class PolicyParameter:
             about=f"{bad.says} {bad.digest}",
         )
         return PolicyInForce(policy=policy, says=says, trouble=trouble)
+
+    def _with_other_tag(self, pushed_one: _Document, policy: Policy, other: "_Deployed") -> PolicyInForce:
+        """The deployed policy holds: only the volumes that carry its tag may be modified, says IAM."""
+        self._keep(other.document)
+        wants, has = ("=".join(each.mode.opt_in_tag) for each in (policy, other.policy))
+        fault = f"{pushed_one.name}: mode.opt_in_tag is {wants}, and the permission to modify is for {has}"
+        withdraw = f"burstctl policy push --withdraw --stack {self._deployment}"
+        trouble = PolicyTrouble(
+            kind=TroubleKind.REJECTED,
+            faults=(fault,),
+            in_force=other.document.says,
+            action=f"push one with that tag, or let the deployed policy hold: {withdraw}",
+            about=f"{pushed_one.says} {other.document.digest}",
+        )
+        return PolicyInForce(policy=other.policy, says=other.document.says, trouble=trouble)
 
     def _without(self, kind: TroubleKind, failure: AwsFailure | None = None) -> PolicyInForce:
         """What stays in force while there is no text at all."""
@@ -282,6 +299,26 @@ class PolicyParameter:
         if self._note() != document:
             self._notes.write(_NOTE, document.to_note())
             self._noted = document
+
+
+@dataclass(frozen=True, slots=True)
+class _Deployed:
+    """The deployed policy, read."""
+
+    document: _Document
+    policy: Policy
+
+
+def _other_tag(pushed_one: Policy, deployed: _Document | None) -> _Deployed | None:
+    """The deployed policy where its opt-in tag is another than the pushed one's."""
+    if deployed is None:
+        return None
+    try:
+        policy = deployed.parse()
+    except PolicyError:
+        return None
+    is_same = policy.mode.opt_in_tag == pushed_one.mode.opt_in_tag
+    return None if is_same else _Deployed(deployed, policy)
 
 
 def _outdated(over_it: _Document, deployed: _Document | None, deployment: str) -> PolicyTrouble | None:

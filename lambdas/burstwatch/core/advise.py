@@ -37,6 +37,9 @@ STAY: Final = "stay"
 LEAST_IDLE_BALANCE_PCT: Final = 99.0
 """A bucket that was never below this lost nothing worth counting: the volume does not burst."""
 
+_PREFERENCE: Final = (STAY, "gp3", "flip", "io2", "io1")
+"""Of equal prices: no change, then the type that has most for it."""
+
 _EDGE: Final = 1.02
 """So much above its ceiling a volume seems to serve where operations fall into the next minute."""
 
@@ -184,7 +187,7 @@ def is_advisable(volume: Volume) -> bool:
 
 
 def advise(case: Case) -> Advice:
-    """The cheapest configuration that serves what the volume needs; of equal prices the least change.
+    """The cheapest configuration that serves what the volume needs; of equal prices no change.
 
     A critical volume gets its type, where its size allows that. Where nothing will do, it stays.
     """
@@ -431,7 +434,7 @@ def _choose(case: Case, options: Mapping[str, Option]) -> str:
             cheaper = options[STAY].usd_per_month <= wanted.usd_per_month
             return STAY if is_there and cheaper else str(case.critical_type)
     enough = [name for name, option in options.items() if option.short is None]
-    return min(enough, key=lambda name: options[name].usd_per_month, default=STAY)
+    return min(enough, key=lambda name: (options[name].usd_per_month, _PREFERENCE.index(name)), default=STAY)
 
 
 def _danger(case: Case) -> Danger:

@@ -41,6 +41,9 @@ _STAYS_LOOK_S = 12 * 3600
 _KEPT_AFTER_RETURN_S = 2 * 3600
 """Longer than any balance is read back: until then it must be known since when it is fresh."""
 
+_GONE_AFTER_S = 600
+"""A flipped volume that AWS does not show for so long is gone."""
+
 _PASSING_S = 120
 """A read that fails for less than this has only been throttled."""
 
@@ -191,9 +194,10 @@ def _hear(
     told_s = state.stall_told_at_s
     is_new = told_s is None or now_s - told_s >= FRESH_S
     alerts = is_new and not is_told and state.alerted_level is None and wishes.mode is not Mode.OBSERVE
+    span = f" for {stall.total_s:,.1f} s" if stall.total_s else ""
     event = Event(
         kind=EntryKind.STALL,
-        summary=f"stood still for {stall.total_s:,.1f} s, says its host",
+        summary=f"stood still{span}, says its host",
         details=("CloudWatch shows no reason yet; the host is nearer, and minutes earlier.",)
         if alerts
         else (),
@@ -273,6 +277,24 @@ def _stay_calm(assessment: Assessment, wishes: Wishes, policy: Policy) -> Decisi
     )
 
 
+def miss(state: VolumeState, look: Look) -> Change | None:
+    """Doubt that a volume is gone of which more is known than its balance; None when it was missing for long.
+
+    AWS may leave a volume out of an answer, and what it was before its flip is known nowhere else.
+    """
+    now_s = int(look.now_s)
+    since_s = now_s if state.missing_since_s is None else state.missing_since_s
+    if now_s - since_s >= _GONE_AFTER_S:
+        return None
+    after = replace(
+        state,
+        revision=max(state.revision + 1, now_s),
+        missing_since_s=since_s,
+        next_look_at_s=look.tick_s + _FOCUS_S,
+    )
+    return Change(volume_id=state.volume_id, expected_revision=state.revision, state=after)
+
+
 def forget(state: VolumeState, because: str, *, policy: Policy, look: Look) -> Change:
     """Drop the state of a volume that is deleted or ignored, and close its alert where there is one."""
     now_s = int(look.now_s)
@@ -332,6 +354,7 @@ def _after(
         modified_at_s=assessment.modified_at_s,
         smaller_size_gib=assessment.smaller_size_gib,
         unknown_reason=reason,
+        missing_since_s=None,
     )
     if reason is not None:
         since_s = before.unknown_since_s if before.unknown_reason is reason else now_s

@@ -39,6 +39,9 @@ NEVER_SENT_AFTER_S: Final = 120
 LOST_FOR_S: Final = 24 * 3600
 """An intent that counts as never sent is remembered for so long: a process may sleep before it sends."""
 
+_BACK_LATE_S: Final = 15 * 60
+"""A return that begins later than this after its intent is somebody else's: much makes gp2 of a volume."""
+
 _SKEW_S: Final = 120
 """A machine's clock may be so far from AWS's; beyond that the watchdog does not run."""
 
@@ -89,7 +92,7 @@ def follow(state: VolumeState, sighting: Sighting, *, policy: Policy, now_s: flo
     flip, lost = state.flip, state.lost
     if lost is not None and (flip is None or not flip.is_under_way):
         this = _Case(state=state, flip=lost, sighting=sighting, policy=policy, now_s=now_s)
-        if this.news is not None and this.news.target.configuration() == lost.asked_for:
+        if this.is_sent_after_all:
             return _revive(this)
     if flip is None:
         return Step(state=state)
@@ -224,6 +227,14 @@ class _Case:
         return self.sighting.configuration == self.flip.asked_for
 
     @property
+    def is_sent_after_all(self) -> bool:
+        """Whether AWS shows what counts as never sent."""
+        news, started_s = self.news, self.sighting.started_s
+        if news is None or started_s is None or news.target.configuration() != self.flip.asked_for:
+            return False
+        return self.flip.direction is Direction.OUT or started_s <= self.flip.asked_at_s + _BACK_LATE_S
+
+    @property
     def is_theirs(self) -> bool:
         """Whether AWS's newest record began after our modification did."""
         started_s, ours_s = self.sighting.started_s, self.flip.started_at_s or self.flip.asked_at_s
@@ -300,7 +311,7 @@ def _lose(case: _Case) -> Step:
     state = taken(case.state, case.flip.asked_at_s, case.now_s)
     assert state.flip is not None
     told = accepted_event(state.flip, note="AWS's answer was lost, and it was changed again since.")
-    step = _taken_over(replace(case, state=state))
+    step = _after_theirs(replace(case, state=state, flip=state.flip))
     return Step(state=step.state, events=(replace(told, alert=None), *step.events))
 
 
@@ -312,12 +323,13 @@ def _watch_change(case: _Case) -> Step:
     if record is None or started_s is None or started_s < flip.started_at_s - SAME_START_S:
         return _do_without_record(case, ago_s)
     if started_s > flip.started_at_s + SAME_START_S:
-        return _taken_over(case)
+        return _after_theirs(case)
     if record.is_in_progress:
         return _wait(case, record)
     if record.has_failed:
-        return _fail(case, record)
-    return _verify(case, record.ended_at.timestamp() if record.ended_at else flip.started_at_s)
+        return _fail(case, f"AWS says: {record.status_message or 'nothing more'}.")
+    ended_s = record.ended_at.timestamp() if record.ended_at else flip.started_at_s
+    return _verify(case, record, ended_s)
 
 
 def _do_without_record(case: _Case, ago_s: float) -> Step:
@@ -327,11 +339,31 @@ def _do_without_record(case: _Case, ago_s: float) -> Step:
     return _taken_over(case) if ago_s > _LOST_AFTER_S else Step(state=case.state)
 
 
-def _verify(case: _Case, ended_s: float) -> Step:
-    """AWS says that it is done; it counts when the volume shows it."""
+def _after_theirs(case: _Case) -> Step:
+    """Somebody else modified it since: what that comes to counts when it is over."""
+    record = case.sighting.record
+    assert record is not None
+    if record.is_in_progress:
+        return Step(state=case.state)
+    if not record.has_failed:
+        return _taken_over(case)
     if case.is_as_asked:
         return _arrive(case)
-    return Step(state=case.state) if case.now_s - ended_s < _AGREE_WITHIN_S else _taken_over(case)
+    began_as = record.original.configuration()
+    if case.sighting.configuration != began_as:
+        return Step(state=case.state)  # it shows old
+    if began_as != _before(case.flip):
+        return _taken_over(case)
+    return _fail(case, "A later modification, which failed as well, began from what it was before.")
+
+
+def _verify(case: _Case, record: Modification, ended_s: float) -> Step:
+    """AWS says that it is done; it counts when the volume shows it, and a volume that does not shows old."""
+    if case.is_as_asked:
+        return _arrive(case)
+    is_ours = record.target.configuration() == case.flip.asked_for
+    is_early = case.now_s - ended_s < _AGREE_WITHIN_S
+    return Step(state=case.state) if is_ours or is_early else _taken_over(case)
 
 
 def _wait(case: _Case, record: Modification) -> Step:
@@ -364,7 +396,7 @@ def _wait(case: _Case, record: Modification) -> Step:
     return Step(state=replace(case.state, flip=replace(flip, stuck_told=True)), events=(event,))
 
 
-def _fail(case: _Case, record: Modification) -> Step:
+def _fail(case: _Case, said: str) -> Step:
     flip = case.flip
     state = backed_off(given_up(case.state), case.now_s)
     event = _not_made(
@@ -372,7 +404,7 @@ def _fail(case: _Case, record: Modification) -> Step:
         state,
         kind=EntryKind.FAILED,
         summary=f"was not changed to {flip.asked_for.volume_type}: AWS's modification failed",
-        said=f"AWS says: {record.status_message or 'nothing more'}.",
+        said=said,
     )
     return Step(state=state, events=(event,))
 
@@ -430,7 +462,8 @@ def _stand(case: _Case) -> Step:
     record = sighting.record
     if record is not None and (record.is_in_progress or (not case.is_theirs and _led_to(record, flip))):
         return Step(state=case.state)
-    return _taken_over(case) if case.is_theirs or case.is_doubted_again else _doubt(case)
+    is_theirs = case.is_theirs and record is not None and not record.has_failed
+    return _taken_over(case) if is_theirs or case.is_doubted_again else _doubt(case)
 
 
 def _led_to(record: Modification, flip: Flip) -> bool:
@@ -451,18 +484,17 @@ def _without_doubt(state: VolumeState, flip: Flip) -> VolumeState:
 
 def _taken_over(case: _Case) -> Step:
     """Somebody else changed it: respect that, say so, and leave the volume to people until it is released."""
-    flip, sighting = case.flip, case.sighting
-    spent = case.state.spent
+    sighting, spent = case.sighting, case.state.spent
     if sighting.started_s is not None:
         theirs = Spent(at_s=sighting.started_s, by=OTHERS)
         spent = with_spent(spent, theirs, case.now_s)
     made, size_gib = sighting.configuration or sighting.volume.volume_type, sighting.volume.size_gib
     record = sighting.record
-    if record is not None and not record.has_failed and (record.is_in_progress or case.is_theirs):
+    if record is not None and case.is_theirs and not record.has_failed:
         made, size_gib = record.target.configuration() or record.target.volume_type, record.target.size_gib
     state = replace(
         case.state,
-        flip=None if made == flip.original else _kept(case, made, size_gib),
+        flip=_kept(case, made, size_gib),
         contested_at_s=int(case.now_s),
         spent=spent_within(spent, case.now_s),
     )
@@ -473,11 +505,12 @@ def _taken_over(case: _Case) -> Step:
 def _kept(case: _Case, made: Configuration | str, size_gib: int) -> Flip | None:
     """The flip of a volume that others have made something else, but not what it was: it still returns.
 
-    None for a type that no volume is flipped to or from: what it was is in the event only.
+    None for gp2, from which it can only be flipped anew, and for a type that no volume is flipped to or
+    from: what it was is in the event then.
     """
-    if not isinstance(made, Configuration):
-        return None
     flip = case.flip
+    if not isinstance(made, Configuration) or made == flip.original or made.volume_type is VolumeType.GP2:
+        return None
     before, after = (usd_per_month(each, size_gib, US_EAST_1) for each in (flip.original, made))
     return replace(
         flip,
@@ -498,7 +531,8 @@ def _changed_event(case: _Case, made: Configuration | str, to_gib: int) -> Event
     flip = case.flip
     is_on_target = made == flip.target
     has_grown = is_on_target and to_gib != flip.size_gib
-    returns = made != flip.original and not flip.stays and isinstance(made, Configuration)
+    is_away = isinstance(made, Configuration) and made.volume_type is not VolumeType.GP2
+    returns = is_away and made != flip.original and not flip.stays
     what = f"was {'reverted to' if made == flip.original else 'made'} {made}"
     definition = (
         "If Terraform or the like did it, it will do it again: write"

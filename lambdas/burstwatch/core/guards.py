@@ -21,6 +21,7 @@ from burstwatch.core.ledger import VolumeState
 from burstwatch.core.modification import Modification
 from burstwatch.core.policy import Mode, Policy, QuotaRule
 from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.tags import Wishes
 from burstwatch.core.target import LIMITS
 from burstwatch.core.volume import Volume
@@ -142,13 +143,18 @@ def refuse(attempt: Attempt, policy: Policy, *, overridden: Collection[Guard] = 
 
 def _not_opted_in(attempt: Attempt, policy: Policy) -> Refusal | None:
     """An automatic modification needs tag and policy; a person who said for how long has said both."""
-    if not attempt.is_automatic or attempt.wishes.mode is Mode.AUTO or _is_return_by_hand(attempt):
+    if not attempt.is_automatic:
+        return None
+    if attempt.wishes.is_ignored:
+        return Refusal(guard=Guard.NOT_OPTED_IN, reason=f"it is tagged {IGNORE}: nobody watches it")
+    is_stopped = policy.mode.highest is not Mode.AUTO
+    if attempt.wishes.mode is Mode.AUTO or (_is_return_by_hand(attempt) and not is_stopped):
         return None
     key, value = policy.mode.opt_in_tag
     reason = (
         f"its mode is {attempt.wishes.mode}: only volumes tagged {key}={value} are modified automatically"
     )
-    if policy.mode.highest is not Mode.AUTO:
+    if is_stopped:
         reason = f"the policy's mode.highest is {policy.mode.highest}, which stops every automatic flip"
     return Refusal(guard=Guard.NOT_OPTED_IN, reason=reason)
 

@@ -27,7 +27,7 @@ class VolumeState:
     released since. ``lost`` is an intent that counts as never sent: should AWS ever show it, it was. A
     balance from before ``returned_at_s`` says nothing any more. What people were told already: the guard
     that refused, a critical volume on burst storage, the start of a window missed. ``stall`` is the last that
-    its host reported.
+    its host reported. ``missing_since_s`` is since when AWS does not show the volume.
     """
 
     volume_id: str
@@ -55,6 +55,7 @@ class VolumeState:
     refusal_told: str | None = None
     critical_told: bool = False
     missed_told_s: int | None = None
+    missing_since_s: int | None = None
     stall: Stall | None = None
     stall_told_at_s: int | None = None
 

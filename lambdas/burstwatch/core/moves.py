@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.assess import Assessment
-from burstwatch.core.flips import Cause, Direction, Flip, configuration_document
+from burstwatch.core.flips import Cause, Direction, Flip, Hold, configuration_document
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.levels import Level, explain_level
 from burstwatch.core.policy import FlipBackPolicy, Mode, Policy
 from burstwatch.core.propose import Proposal
 from burstwatch.core.story import Event
+from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.tags import Wishes
 from burstwatch.core.target import configuration_of
 from burstwatch.core.volume import BURST_IOPS
@@ -219,21 +220,36 @@ def _consider_return(
     why = None
     if state.contested_at_s is not None:
         why = "Somebody else changed it: until it is released, the watchdog does not bring it back."
-    elif wishes.mode is not Mode.AUTO and flip.cause is not Cause.BY_HAND:
+    elif wishes.mode is not Mode.AUTO and not _is_promised(flip, wishes, policy):
         why = _why_not_allowed(wishes, policy)
     if why is not None and not flip.stays:
         wanted, waits = None, f"left {flip.target}: it is not allowed back automatically"
     elif not is_critical and _is_overdue(flip, around.windows, policy.flip_back, now_s):
-        why = f"It should be back by now, but {waits or 'what is wanted was not done: see its history'}."
+        why = f"It should be back by now, but {waits or _why_not_done(around.hold)}."
     told_s = flip.left_told_at_s
     is_told = told_s is not None and now_s - told_s < _LEFT_EVERY_S
     if why is None or flip.stays or is_told:
         return Move(state=state, want=wanted, waits=waits)
     told = replace(state, flip=replace(flip, left_told_at_s=int(now_s)))
-    return Move(state=told, events=(_left_event(state, flip, wishes, why, now_s),), want=wanted, waits=waits)
+    event = _left_event(state, flip, wishes, why, now_s, hold=around.hold)
+    return Move(state=told, events=(event,), want=wanted, waits=waits)
+
+
+def _is_promised(flip: Flip, wishes: Wishes, policy: Policy) -> bool:
+    """Whether a person wanted it away for a while: that needs no tag, and stops with everything automatic."""
+    is_stopped = policy.mode.highest is not Mode.AUTO or wishes.is_ignored
+    return flip.cause is Cause.BY_HAND and not is_stopped
+
+
+def _why_not_done(hold: Hold | None) -> str:
+    if hold is None:
+        return "what is wanted was not done: see its history"
+    return f"it is on hold by {hold.by} until {format_instant(hold.until_s)}"
 
 
 def _why_not_allowed(wishes: Wishes, policy: Policy) -> str:
+    if wishes.is_ignored:
+        return f"It is tagged {IGNORE}: the watchdog brings it back only without that tag."
     if policy.mode.highest is not Mode.AUTO:
         return (
             f"The policy's mode.highest is {policy.mode.highest}, which stops every automatic modification."
@@ -249,7 +265,9 @@ def _is_overdue(flip: Flip, windows: WindowState | None, policy: FlipBackPolicy,
     return now_s - max(planned_s, flip.return_after_s or 0) >= _LEFT_EVERY_S
 
 
-def _left_event(state: VolumeState, flip: Flip, wishes: Wishes, why: str, now_s: float) -> Event:
+def _left_event(
+    state: VolumeState, flip: Flip, wishes: Wishes, why: str, now_s: float, *, hold: Hold | None
+) -> Event:
     since_s = flip.reached_at_s or flip.asked_at_s
     per_day, away = flip.usd_per_month / _DAYS_PER_MONTH, format_duration(now_s - since_s)
     is_contested = state.contested_at_s is not None
@@ -258,7 +276,7 @@ def _left_event(state: VolumeState, flip: Flip, wishes: Wishes, why: str, now_s:
         summary=f"is still {flip.target.volume_type} after {away}, {_per_day(per_day)}",
         details=(why, f"It was {flip.original} before it became {flip.target}. This is told once a day."),
         alert=AlertKind.LEFT_ON_TARGET,
-        action=f"burstctl {'release' if is_contested else 'flip-back'} {state.volume_id}",
+        action=_way_back(state, hold),
         facts={
             "target": configuration_document(flip.target),
             "original": configuration_document(flip.original),
@@ -270,6 +288,13 @@ def _left_event(state: VolumeState, flip: Flip, wishes: Wishes, why: str, now_s:
             "is_contested": is_contested,
         },
     )
+
+
+def _way_back(state: VolumeState, hold: Hold | None) -> str:
+    """The command without which it does not come back."""
+    if state.contested_at_s is None and hold is not None:
+        return f"burstctl release {hold.volume_id or '--all'}"
+    return f"burstctl {'flip-back' if state.contested_at_s is None else 'release'} {state.volume_id}"
 
 
 def _per_day(usd: float) -> str:

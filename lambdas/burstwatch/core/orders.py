@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from math import inf
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ from burstwatch.core.follow import (
 from burstwatch.core.guards import Attempt, Guard, Refusal, is_last_of_the_day, refuse
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.modification import Modification
-from burstwatch.core.policy import Policy
+from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.story import Event
 from burstwatch.core.tags import Wishes
@@ -48,6 +49,8 @@ from burstwatch.core.target import (
 )
 from burstwatch.core.volume import Volume
 from burstwatch.core.words import format_instant
+
+_MARK_DIGITS: Final = 12
 
 _GUARD_OF: Final = {
     TargetRefusalName.INSTANCE_IS_BOTTLENECK: Guard.INSTANCE_IS_BOTTLENECK,
@@ -125,6 +128,21 @@ class Plan:
         return round(self.usd_per_month - self.usd_per_month_now, 6)
 
 
+def outcome_mark(state: VolumeState | None, *, is_held: bool, tick_s: int) -> int:
+    """A number that changes with every outcome the ledger has of a volume, and not with a mere look.
+
+    A refusal is told once and leaves no other trace: after one it changes every minute.
+    """
+    known: list[object] = [is_held]
+    if state is not None:
+        flip = state.flip
+        known += [flip.intent_id, flip.phase] if flip else []
+        known += [state.failures, state.retry_at_s, state.refusal_told, state.contested_at_s]
+        known += [one.at_s for one in state.spent]
+        known += [tick_s // 60] if state.refusal_told else []
+    return int(sha256("\n".join(map(str, known)).encode()).hexdigest()[:_MARK_DIGITS], 16)
+
+
 def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
     """Work out what an order comes to, with every guard asked."""
     if (extension := _plan_extension(order, facts, policy)) is not None:
@@ -165,7 +183,9 @@ def _plan_extension(order: Order, facts: Facts, policy: Policy) -> Plan | None:
     flip, wish = facts.state.flip, order.wish or Wish()
     if order.by == WATCHDOG or order.direction is Direction.BACK:
         return None
-    if flip is None or flip.phase is not Phase.ON_TARGET or not shows(facts.volume, flip):
+    if flip is None or flip.direction is Direction.BACK or flip.phase is Phase.ASKED:
+        return None
+    if flip.phase is Phase.ON_TARGET and not shows(facts.volume, flip):
         return None
     now = flip.target
     asked = (wish.volume_type, wish.iops, wish.throughput_mib_s)
@@ -198,6 +218,7 @@ def extend(plan: Plan, revision: int) -> tuple[VolumeState, Event]:
         return_after_s=until_s,
         left_told_at_s=None,
     )
+    state = replace(plan.facts.state, revision=revision, flip=kept, contested_at_s=None)
     span = "until it is flipped back" if until_s is None else f"until {format_instant(until_s)}"
     event = Event(
         kind=EntryKind.KEPT,
@@ -205,7 +226,7 @@ def extend(plan: Plan, revision: int) -> tuple[VolumeState, Event]:
         details=tuple(filter(None, (order.because,))),
         facts=flip_facts(kept),
     )
-    return replace(plan.facts.state, revision=revision, flip=kept), event
+    return state, event
 
 
 def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
@@ -239,6 +260,12 @@ def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
 
 
 def _stay(order: Order, chosen: Target | None, policy: Policy) -> Stay:
+    if order.return_after_s is not None and policy.mode.highest is not Mode.AUTO:
+        reason = (
+            f"returns by burstctl flip-back {order.volume_id} only: the policy's mode.highest,"
+            f" {policy.mode.highest}, stops every automatic modification"
+        )
+        return Stay(stays=False, reason=reason)
     if order.return_after_s is not None:
         return Stay(stays=False, reason="returns when the time asked for is over and its load is calm")
     if order.cause is Cause.BY_HAND:
@@ -316,7 +343,8 @@ def intend(plan: Plan, revision: int, asked_at_s: int) -> tuple[VolumeState, Eve
             "why": order.why,
         },
     )
-    return replace(facts.state, revision=revision, flip=flip), event
+    contested_at_s = facts.state.contested_at_s if order.by == WATCHDOG else None
+    return replace(facts.state, revision=revision, flip=flip, contested_at_s=contested_at_s), event
 
 
 def _because(plan: Plan) -> str:

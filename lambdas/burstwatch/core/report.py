@@ -24,7 +24,8 @@ class Report:
     """What one pass saw, decided and did.
 
     ``failures`` are sentences about what could not be done; those by a mistake of ours are in ``bugs`` as
-    well. ``undelivered`` alerts wait for the next pass. ``fleet`` is how it stands after the pass.
+    well. ``undelivered`` alerts wait for the next pass. ``undescribed`` volumes were not looked at, because
+    EC2 did not tell of them. ``fleet`` is how it stands after the pass.
     """
 
     now_s: float
@@ -40,6 +41,7 @@ class Report:
     bugs: Sequence[str] = ()
     sent: int = 0
     undelivered: int = 0
+    undescribed: int = 0
     fleet: Fleet | None = None
     is_read_only: bool = True
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)

@@ -46,7 +46,10 @@ class StuckTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """One report of ddprobe: a synchronous write that took ``total_s``, begun at ``started_at_s``."""
+    """One report of ddprobe: a synchronous write that took ``total_s`` so far, begun at ``started_at_s``.
+
+    ``total_s`` is 0 where the probe only watched, and did not write.
+    """
 
     instance_id: str
     volume_id: str
@@ -97,7 +100,8 @@ class Stall:
     def sentences(self, now_s: float) -> list[str]:
         """What the host saw, with its age."""
         ago = format_duration(max(0.0, now_s - self.seen_at_s))
-        write = f"a synchronous write took {self.total_s:,.1f} s ({self.verdict}: {self.cause})"
+        judged = f"{self.verdict}: {self.cause}"
+        write = f"a synchronous write took {self.total_s:,.1f} s ({judged})" if self.total_s else judged
         tasks = ", ".join(f"{t.count} {t.comm} in {t.wchan or '?'}" for t in self.top[:3])
         stuck = [f"Stuck in state D there: {tasks}."] if tasks else []
         return [f"Its host {self.instance_id} reported {ago} ago: {write}.", *stuck]
@@ -140,6 +144,8 @@ class _Reader:
 
     def seconds(self, name: str) -> float:
         value = self._detail.get(name)
+        if value is None and name in self._detail:
+            return 0.0
         seconds = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
         if 0 <= seconds <= _LONGEST_S:
             return float(seconds)

@@ -14,7 +14,6 @@ from burstwatch.core.words import format_duration
 from burstwatch.flip import carry_out
 from burstwatch.function_settings import FunctionClock
 from burstwatch.handlers.footing import Footing, account_of, stand
-from burstwatch.handlers.telling import deliver_waiting
 from burstwatch.observability import Field, Instruments, Metric, instrumented
 
 _METRICS = {
@@ -83,7 +82,6 @@ def run(body: str, footing: Footing, say: Instruments, *, wall_s: float) -> Outc
     shell.calls.reset()
     gathering = shell.gathering(now_s)
     outcome = carry_out(shell, [order], gathering)[order.volume_id]
-    deliver_waiting(shell, now_s, say)
     if (metric := _METRICS.get(outcome.done)) is not None:
         say.measure(metric, 1)
     code = outcome.error_code or (str(outcome.refusal.guard) if outcome.refusal else None)

@@ -85,7 +85,8 @@ class Footing:
     def asking(self, now_s: float, say: Instruments) -> Shell:
         """The shell of a function that looks: it asks for flips where this deployment may make them."""
         shell = self._looking(now_s, say)
-        return replace(shell, requests=self.queue) if self._may_flip(say) else shell
+        may_ask = self.queue is not None and self._may_flip(say)
+        return replace(shell, requests=self.queue) if may_ask else shell
 
     def modifying(self, now_s: float, say: Instruments) -> Shell:
         """The shell of the function that flips."""

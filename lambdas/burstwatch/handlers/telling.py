@@ -81,7 +81,7 @@ def _tell_volume(decision: Decision, report: Report, say: Instruments) -> None:
 
 def _measure(report: Report, say: Instruments) -> None:
     fleet = report.fleet
-    if fleet is not None:
+    if fleet is not None and not report.undescribed:
         say.measure(Metric.VOLUMES_WATCHED, fleet.watched)
         say.measure(Metric.VOLUMES_IN_FOCUS, fleet.in_focus)
         say.measure(Metric.VOLUMES_FLIPPED, fleet.flipped)
@@ -89,7 +89,7 @@ def _measure(report: Report, say: Instruments) -> None:
         for level, metric in _OF_LEVEL.items():
             is_known = level is not Level.OK or fleet.watched is not None
             say.measure(metric, fleet.by_level[level] if is_known else None)
-    say.measure(Metric.VOLUMES_UNREAD, len(report.unread))
+    say.measure(Metric.VOLUMES_UNREAD, len(report.unread) + report.undescribed)
     say.measure(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
     say.measure(Metric.SOONEST_TIME_TO_EMPTY, _soonest_s(report.decisions))
     counts = {metric: report.count(done) for done, metric in _OF_OUTCOME.items()}

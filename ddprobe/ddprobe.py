@@ -1,0 +1,3279 @@
+#!/usr/bin/python3 -IS
+"""ddprobe: how long does a synchronous write to this disk take, and who is stuck in state D meanwhile?
+
+USAGE         ddprobe run|serve|passive|explain [OPTIONS] [PATH...]      (ddprobe --help)
+REQUIREMENTS  Linux, Python 3.9 or newer, nothing else. Root sees every task; others see what they may.
+OVERHEAD      Each run spends I/O credits: passive none, lite one write and one flush a time, classic 66
+              and 20 flushes. The ladder spends 10 while all is well. No more than 1 % of 100 IOPS.
+
+Most probes of a sick disk hang on it. This one keeps to these rules:
+- whatever may block is done by a forked child, which nobody awaits beyond a deadline (Errand);
+- one writer per file system: it holds a lock in memory, and the next run reports since when it is stuck;
+- of other processes only stat, status, wchan, cgroup and fd/ are read: the rest of /proc takes mmap_lock;
+- few modules are imported, because each of them is a read from a disk that may be sick. That is why there
+  is no argparse, json or dataclass here, and why what an output needs is imported when it is asked for;
+- it remedies nothing: it says what it saw.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import marshal
+import os
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, Final, NoReturn, dataclass_transform
+else:
+
+    def dataclass_transform(**_: object) -> object:
+        """Tell type checkers what Values does; they alone need to know."""
+        return lambda cls: cls
+
+
+VERSION: Final = "0.1.0"
+READING_SCHEMA: Final = "burstwatch.reading/v1"
+EVENT_SCHEMA: Final = "burstwatch.probe/v1"
+
+OK: Final = "ok"
+WARN: Final = "warn"
+CRIT: Final = "crit"
+UNKNOWN: Final = "unknown"
+SEVERITIES: Final = (OK, WARN, CRIT)
+
+THROTTLED: Final = "throttled"
+EXHAUSTED_IDLE: Final = "exhausted_idle"
+STALLED: Final = "stalled"
+FROZEN_OR_LOCK: Final = "frozen_or_lock"
+IO_ERROR: Final = "io_error"
+NOT_THIS_DISK: Final = "not_this_disk"
+NOT_MEASURED: Final = "not_measured"
+CAUSES: Final = {
+    OK: "the disk answers as it should",
+    THROTTLED: "the disk works, at a limit, and others wait before us",
+    EXHAUSTED_IDLE: "nobody else uses it, and yet each write waits: no credits, no queue",
+    STALLED: "requests are in the device and none comes back",
+    FROZEN_OR_LOCK: "the device has nothing to do: the file system is frozen or a lock is held",
+    IO_ERROR: "the kernel gave up on a write, or made the file system read-only",
+    NOT_THIS_DISK: "something is slow, but this disk is not why",
+    NOT_MEASURED: "no basis to judge",
+}
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+LITE_BYTES: Final = 4 * KIB
+CLASSIC_BLOCK: Final = MIB
+CLASSIC_BLOCKS: Final = 10
+LARGEST_EBS_IO: Final = 256 * KIB
+
+WAITS_IN_CLASSIC: Final = 49
+"""Turns the classic dd takes in the device's queue: 4.9 per MiB were measured on ext4."""
+WAITS_IN_LITE: Final = 2
+"""One for the data, one for the flush."""
+LITE_CREDITS: Final = 2
+CLASSIC_CREDITS: Final = 86
+"""60 writes, 20 flushes and what the journal writes back later; whether flushes are charged is not known."""
+
+STEP_S: Final = 0.1
+OBSERVE_AFTER_S: Final = 0.2
+"""A write done by then is healthy and pays for no look at the processes."""
+PAUSE_SHARE: Final = 25
+"""So many times as long as a pass took is the pause after it."""
+STILL_S: Final = 1.0
+"""Requests in the device and none completed for this long: a stall, at any limit."""
+QUEUEING_MS: Final = 50.0
+"""A device this slow has a queue: 16 ms were measured at 3,000 IOPS with 48 waiting, 455 ms at 100."""
+MOST_FILES: Final = 256
+TASK_NAME: Final = 64
+
+
+# ---------------------------------------------------------------- values
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Values:
+    """Named values that do not change; the standard library's own would import a dozen modules."""
+
+    def __init__(self, **fields: Any) -> None:
+        wanted = type(self).__annotations__
+        if fields.keys() != wanted.keys():
+            differing = ", ".join(sorted(fields.keys() ^ wanted.keys()))
+            raise TypeError(f"{type(self).__name__}: missing or unknown: {differing}")
+        self.__dict__.update(fields)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} does not change")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"
+
+
+class ProbeError(Exception):
+    """What keeps us from measuring: the message names the value, the limit and the next step."""
+
+
+class UsageError(ProbeError):
+    """The command line, or what it names, is not what we take."""
+
+
+# ---------------------------------------------------------------- text
+
+
+def json_text(value: object) -> str:
+    """Write a value as JSON on one line: the standard module costs ten more files to read at start."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(round(value, 6)) if abs(value) < 1e15 else "null"  # noqa: PLR2004 - and so for inf and nan
+    if isinstance(value, str):
+        return json_string(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json_string(str(k))}: {json_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(json_text(item) for item in value) + "]"
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def json_string(text: str) -> str:
+    """Quote; everything outside printable ASCII becomes an escape, so that no reader can be led astray."""
+    written = []
+    for char in text:
+        code = ord(char)
+        if char in '"\\':
+            written.append("\\" + char)
+        elif 0x20 <= code < 0x7F:  # noqa: PLR2004 - printable ASCII
+            written.append(char)
+        elif code <= 0xFFFF:  # noqa: PLR2004 - one UTF-16 unit
+            written.append(f"\\u{code:04x}")
+        else:
+            code -= 0x10000
+            written.append(f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}")
+    return '"' + "".join(written) + '"'
+
+
+def plain(raw: bytes | str, most: int = TASK_NAME) -> str:
+    """Show a name that others chose: no control characters, not longer than it may be."""
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    return "".join(char if char.isprintable() else "?" for char in text.strip())[:most]
+
+
+def instant(at_s: float) -> str:
+    """ISO 8601, UTC, milliseconds."""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at_s))}.{int(at_s * 1000) % 1000:03d}Z"
+
+
+def duration(seconds: float) -> str:
+    """Three figures and a unit."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004 - three minutes
+
+
+def median(values: Sequence[float]) -> float:
+    """Middle one; the lower of two."""
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def say(text: str) -> None:
+    """Words go to stderr, where they cannot spoil data, and are dropped where nobody takes them."""
+    write_stream(2, text + "\n")
+
+
+def read_text(path: str, most: int = 65536) -> str:
+    """Content of a small file of the kernel's, or "" where there is none or we may not look."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, most).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+# ---------------------------------------------------------------- errands
+
+_left_behind: list[int] = []
+
+
+class Errand:
+    """A forked child that does one thing which may never end. Nobody waits for it without a deadline."""
+
+    def __init__(self, work: Callable[[Callable[[object], None]], None], *, keep: Sequence[int] = ()) -> None:
+        """Start ``work(send)``, with the files it is to keep; what it sends comes out of ``receive``."""
+        self.fd, theirs = os.pipe()
+        self.over = False
+        self.status: int | None = None
+        self._pending = b""
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be_the_child(work, theirs, keep)
+        os.close(theirs)
+        os.set_blocking(self.fd, False)
+
+    def receive(self) -> list[Any]:
+        """Everything that has arrived; ``over`` is true once nothing can follow."""
+        while not self.over:
+            try:
+                chunk = os.read(self.fd, 65536)
+            except BlockingIOError:
+                break
+            self._pending += chunk
+            self.over = not chunk
+        arrived = []
+        while len(self._pending) >= 4:  # noqa: PLR2004 - the length in front
+            end = 4 + int.from_bytes(self._pending[:4], "little")
+            if len(self._pending) < end:
+                break
+            arrived.append(marshal.loads(self._pending[4:end]))
+            self._pending = self._pending[end:]
+        return arrived
+
+    def answer(self, within_s: float) -> Any:
+        """Give the last thing it sent before it ended, or None when it took too long; then it is given up."""
+        until_s = time.monotonic() + within_s
+        frames: list[Any] = []
+        while not self.over and (left_s := until_s - time.monotonic()) > 0:
+            wait_for([self.fd], min(STEP_S, left_s))
+            frames += self.receive()
+        self.give_up()
+        return frames[-1] if frames else None
+
+    def ended(self) -> bool:
+        """Whether the process is gone; never blocks."""
+        if self.status is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, 0
+            if pid:
+                self.status = status
+        return self.status is not None
+
+    def give_up(self) -> None:
+        """Kill it if it still runs and wait but a moment: in state D it dies when the disk answers."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd, self.over = -1, True
+        if not self.ended():
+            kill(self.pid)
+        for _ in range(20):
+            if self.ended():
+                return
+            time.sleep(0.001)
+        _left_behind.append(self.pid)
+
+
+def _be_the_child(work: Callable[[Callable[[object], None]], None], fd: int, keep: Sequence[int]) -> NoReturn:
+    def send(value: object) -> None:
+        raw = marshal.dumps(value)  # type: ignore[arg-type] # what marshal cannot take is a fault of ours
+        os.write(fd, len(raw).to_bytes(4, "little") + raw)
+
+    try:
+        os.setsid()
+        _forget_handlers()
+        _drop_files({fd, *keep})
+        work(send)
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - a child of a probe never speaks, it only ends
+        os._exit(70)
+
+
+def _forget_handlers() -> None:
+    signal = sys.modules.get("signal")
+    if signal is not None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _drop_files(keep: set[int]) -> None:
+    """Hold nothing of the caller's: an open pipe of a stuck child makes the caller wait as well."""
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    for name in os.listdir("/proc/self/fd"):
+        if (fd := int(name)) > 2 and fd not in keep:  # noqa: PLR2004 - after stderr
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+
+def kill(pid: int) -> None:
+    """Ask the kernel to end it, as soon as it leaves state D."""
+    try:
+        os.kill(pid, 9)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def reap() -> None:
+    """Collect children that were given up and have ended since."""
+    for pid in list(_left_behind):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                _left_behind.remove(pid)
+        except ChildProcessError:
+            _left_behind.remove(pid)
+
+
+def wait_for(fds: Iterable[int], within_s: float) -> None:
+    """Return when something can be read, or the time is over."""
+    poll = select.poll()
+    for fd in fds:
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+    poll.poll(max(0, int(within_s * 1000 + 0.999)))
+
+
+def kind_of(status: os.stat_result) -> str:
+    """Say what a name stands for, without the module that has names for the bits."""
+    return {0o100000: "file", 0o040000: "folder"}.get(status.st_mode & 0o170000, "other")
+
+
+def boot_clock() -> float:
+    """Seconds since boot, suspended time included: comparable between processes."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def startup_s() -> float | None:
+    """Seconds since this process was started: on a sick root disk the interpreter alone takes many."""
+    words = read_text("/proc/self/stat").rpartition(")")[2].split()
+    if len(words) < 20:  # noqa: PLR2004 - starttime is the 22nd field, the 20th after the name
+        return None
+    return max(0.0, boot_clock() - int(words[19]) / os.sysconf("SC_CLK_TCK"))
+
+
+# ---------------------------------------------------------------- mount, disk, volume
+
+MEMORY_FS: Final = ("tmpfs", "ramfs")
+FOREIGN_FS: Final = (
+    "tmpfs", "ramfs", "devtmpfs", "hugetlbfs", "proc", "sysfs", "cgroup", "cgroup2",
+    "overlay", "aufs", "squashfs", "erofs", "iso9660", "autofs", "fuse", "fuseblk", "virtiofs",
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "9p", "afs", "lustre", "gfs2", "ocfs2",
+)  # fmt: skip
+EBS_MODEL: Final = "Amazon Elastic Block Store"
+
+
+class Mount(Values):
+    """One line of mountinfo."""
+
+    point: str
+    dev: str
+    fs: str
+    source: str
+    options: str
+
+
+class Disk(Values):
+    """A whole disk, and the volume it is."""
+
+    name: str
+    dev: str
+    stat_path: str
+    model: str
+    volume_id: str | None
+    size_gib: float
+    max_io_kib: int
+    write_cache: str
+
+
+class Site(Values):
+    """Where a path lives: what explain prints and every reading carries."""
+
+    path: str
+    answered: bool
+    mount: Mount
+    mounts: tuple[Mount, ...]
+    partition: str
+    disks: tuple[Disk, ...]
+
+    @property
+    def volume_ids(self) -> list[str]:
+        return [disk.volume_id for disk in self.disks if disk.volume_id]
+
+    @property
+    def key(self) -> str:
+        """Name the file system in file names and messages."""
+        return self.mount.dev.replace(":", "-")
+
+
+def parse_mounts(text: str) -> tuple[Mount, ...]:
+    """Read /proc/self/mountinfo; lines that are none are left out."""
+    mounts = []
+    for line in text.splitlines():
+        left, separator, right = line.partition(" - ")
+        fields, more = left.split(), right.split(" ")
+        if separator and len(fields) >= 6 and len(more) >= 3:  # noqa: PLR2004 - see proc_pid_mountinfo(5)
+            mounts.append(
+                Mount(
+                    point=_unescape(fields[4]),
+                    dev=fields[2],
+                    fs=more[0],
+                    source=_unescape(more[1]),
+                    options=more[2],
+                )
+            )
+    return tuple(mounts)
+
+
+def _unescape(text: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text
+
+
+def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
+    """Find the mount a path lies on by its name alone: no disk is asked."""
+    best = None
+    for mount in mounts:
+        inside = path == mount.point or path.startswith(mount.point.rstrip("/") + "/")
+        if inside and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    return best
+
+
+def volume_id_of(model: str, serial: str) -> str | None:
+    """Read the volume's id from what an EBS device says of itself; nothing else is an EBS volume."""
+    digits = serial.strip().removeprefix("vol").removeprefix("-")
+    is_id = 8 <= len(digits) <= 17 and not digits.strip("0123456789abcdef")  # noqa: PLR2004 - old and new ids
+    return f"vol-{digits}" if is_id and serial.startswith("vol") and model.strip() == EBS_MODEL else None
+
+
+def find_site(path: str, within_s: float, volume_id: str | None = None) -> Site:
+    """Map a path to its mount and disks. The path itself is looked up by a child: that may already hang."""
+    path = (
+        os.path.normpath(os.path.join(os.getcwd(), path))
+        if not path.startswith("/")
+        else os.path.normpath(path)
+    )
+    seen = Errand(lambda send: _look_up(path, send)).answer(within_s)
+    if isinstance(seen, str):
+        raise UsageError(seen)
+    mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+    real = seen["path"] if seen else path
+    mount = mount_of(real, mounts)
+    if mount is None:
+        raise ProbeError(f"{path} is on no mount of /proc/self/mountinfo; name a directory of a mounted disk")
+    partition, raw = Errand(lambda send: send(_look_for_disks(mount))).answer(2.0) or ("", [])
+    disks = tuple(Disk(**facts) for facts in raw)
+    if volume_id:
+        disks = tuple(Disk(**(vars(disk) | {"volume_id": volume_id})) for disk in disks)
+    return Site(
+        path=real, answered=seen is not None, mount=mount, mounts=mounts, partition=partition, disks=disks
+    )
+
+
+def _look_up(path: str, send: Callable[[object], None]) -> None:
+    try:
+        real = os.path.realpath(path)
+        status = os.stat(real)
+    except OSError as fault:
+        send(f"{path}: {fault.strerror}; name a directory on the disk to look at")
+        return
+    if kind_of(status) != "folder":
+        send(f"{path} is not a directory; ddprobe writes only a file of its own, so name a directory")
+        return
+    send({"path": real})
+
+
+def _look_for_disks(mount: Mount) -> tuple[str, list[dict[str, Any]]]:
+    start = os.path.realpath(f"/sys/dev/block/{mount.dev}")
+    if not os.path.isdir(start) and mount.source.startswith("/dev/"):
+        # btrfs shows no device number of its own, but names its device
+        start = os.path.realpath(f"/sys/class/block/{os.path.basename(os.path.realpath(mount.source))}")
+    if not os.path.isdir(start):
+        return "", []
+    return os.path.basename(start), [_describe(folder) for folder in sorted(whole_disks(start))]
+
+
+def whole_disks(folder: str, depth: int = 0) -> set[str]:
+    """Find what a block device stands on: its parent if it is a partition, its parts if it is dm or md."""
+    parts = os.path.join(folder, "slaves")
+    below = [os.path.realpath(os.path.join(parts, name)) for name in _names(parts)]
+    if below and depth < 8:  # noqa: PLR2004 - nobody stacks more
+        return set().union(*(whole_disks(part, depth + 1) for part in below))
+    return {os.path.dirname(folder) if os.path.exists(os.path.join(folder, "partition")) else folder}
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _describe(folder: str) -> dict[str, Any]:
+    model = read_text(f"{folder}/device/model")
+    return {
+        "name": os.path.basename(folder),
+        "dev": read_text(f"{folder}/dev"),
+        "stat_path": f"{folder}/stat",
+        "model": plain(model),
+        "volume_id": volume_id_of(model, read_text(f"{folder}/device/serial")),
+        "size_gib": int(read_text(f"{folder}/size") or 0) * 512 / (1 << 30),
+        "max_io_kib": int(read_text(f"{folder}/queue/max_sectors_kb") or 256),
+        "write_cache": read_text(f"{folder}/queue/write_cache") or "unknown",
+    }
+
+
+def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
+    """Raise where a write would measure something other than a disk of this host, or harm it."""
+    fs = site.mount.fs
+    if (fs not in FOREIGN_FS and not fs.startswith("fuse.")) or fs in allowed:
+        return
+    where = {
+        "overlay": "its writes land in upperdir: name a directory there",
+        "tmpfs": "it is memory: every write is fast, whatever the disk does; name a directory of a disk",
+    }.get(fs, "a write there says nothing about a disk of this host; name a directory of a local disk")
+    raise UsageError(f"{site.path} is on {fs}, {where}, or allow it with --allow-fs {fs}")
+
+
+# ---------------------------------------------------------------- the writer
+
+
+class Plan(Values):
+    """One series of writes."""
+
+    level: str
+    path: str
+    engine: str
+    data: str
+    writes: int
+    enough_s: float | None
+
+
+def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = None) -> None:
+    """Do the writes and say when each was done. Runs in a child: any line of it may never return."""
+    parent = os.getppid()
+    if lock is not None:
+        note_writer(lock, plan)
+    send(("began", time.monotonic()))
+    try:
+        fd = open_own_file(plan)
+        waited_s = _waited_for_cpu_s()
+        if plan.level == "classic":
+            os.ftruncate(fd, 0)
+        elif os.fstat(fd).st_size < LITE_BYTES:
+            os.pwrite(fd, _block(plan, LITE_BYTES), 0)  # a block that exists is written in place from then on
+        send(("opened", time.monotonic()))
+        if plan.engine == "dd" and plan.level == "classic":
+            _become_dd(fd, send)
+        size = CLASSIC_BLOCK if plan.level == "classic" else LITE_BYTES
+        block, marks = _block(plan, size), [time.monotonic()]
+        for index in range(plan.writes):
+            _write_whole(fd, block, index * size if plan.level == "classic" else 0)
+            marks.append(time.monotonic())
+            send(("wrote", marks[-1]))
+            if os.getppid() != parent or _is_enough(plan, marks):
+                break
+        os.close(fd)
+        send(("cpu", _waited_for_cpu_s() - waited_s))
+        send(("closed", time.monotonic()))
+    except OSError as fault:
+        send(("failed", errno.errorcode.get(fault.errno or 0, "?"), fault.strerror or str(fault)))
+
+
+def open_own_file(plan: Plan) -> int:
+    """Open the one file we write: ours, regular, with one name, on this file system, with room beside it."""
+    how = os.O_SYNC if plan.level == "classic" else os.O_DSYNC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | how
+    refusal = OSError(errno.EPERM, f"{plan.path} is not a regular file: remove it, or choose another --file")
+    try:
+        if kind_of(os.lstat(plan.path)) != "file":
+            raise refusal
+    except FileNotFoundError:
+        pass
+    fd = os.open(plan.path, flags, 0o600)
+    status = os.fstat(fd)
+    if kind_of(status) != "file":
+        raise refusal
+    if status.st_nlink != 1 or status.st_uid != os.geteuid():
+        raise OSError(errno.EPERM, f"{plan.path} is not ddprobe's own: remove it, or choose another --file")
+    if status.st_dev != os.stat(os.path.dirname(plan.path)).st_dev:
+        raise OSError(errno.EXDEV, f"{plan.path} is on another file system than its directory")
+    if plan.level == "classic":
+        room = os.fstatvfs(fd)
+        needed = CLASSIC_BLOCK * CLASSIC_BLOCKS + room.f_blocks * room.f_frsize // 100
+        if room.f_bavail * room.f_frsize + status.st_blocks * 512 < needed:
+            raise OSError(
+                errno.ENOSPC, f"less than {needed // MIB} MiB free: a classic run would fill the disk"
+            )
+    return fd
+
+
+def _is_enough(plan: Plan, marks: Sequence[float]) -> bool:
+    """Two slow ones in a row are proof; more would only add to the queue."""
+    if plan.enough_s is None or plan.level == "classic" or len(marks) < 3:  # noqa: PLR2004 - start, one, two
+        return False
+    return min(marks[-1] - marks[-2], marks[-2] - marks[-3]) >= plan.enough_s
+
+
+def _block(plan: Plan, size: int) -> bytes:
+    return os.urandom(size) if plan.data == "random" else bytes(size)
+
+
+def _write_whole(fd: int, block: bytes, offset: int) -> None:
+    done = 0
+    while done < len(block):
+        done += os.pwrite(fd, block[done:], offset + done)
+
+
+def _become_dd(fd: int, send: Callable[[object], None]) -> None:
+    """Run dd itself, on the file that was checked. It keeps lock and pipe, which closes when it ends."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):  # noqa: PLR2004 - after stderr
+            os.set_inheritable(int(name), True)
+    target = f"of=/proc/self/fd/{fd}"
+    for folder in ("/usr/bin", "/bin"):
+        try:
+            os.execv(  # noqa: S606 - no shell is wanted
+                f"{folder}/dd",
+                ["dd", "if=/dev/zero", target, "bs=1M", f"count={CLASSIC_BLOCKS}", "oflag=sync"],
+            )
+        except FileNotFoundError:
+            continue
+    send(("failed", "ENOENT", "no dd in /usr/bin or /bin: use --engine inproc, which writes the same"))
+    os._exit(1)
+
+
+def _waited_for_cpu_s() -> float:
+    """Time this task was runnable and did not run."""
+    words = read_text("/proc/self/schedstat").split()
+    return int(words[1]) / 1e9 if len(words) > 1 else 0.0
+
+
+class Progress:
+    """What a writer has said so far."""
+
+    def __init__(self, started_s: float) -> None:
+        self.began_s = started_s
+        self.opened_s: float | None = None
+        self.closed_s: float | None = None
+        self.marks: list[float] = []
+        self.cpu_wait_s = 0.0
+        self.failure: tuple[str, str] | None = None
+
+    def take(self, frames: Iterable[Sequence[Any]]) -> None:
+        for frame in frames:
+            word, value = frame[0], frame[1]
+            if word == "began":
+                self.began_s = value
+            elif word == "opened":
+                self.opened_s = value
+            elif word == "wrote":
+                self.marks.append(value)
+            elif word == "cpu":
+                self.cpu_wait_s = value
+            elif word == "closed":
+                self.closed_s = value
+            elif word == "failed":
+                self.failure = (value, frame[2])
+
+    @property
+    def finished(self) -> bool:
+        return self.closed_s is not None or self.failure is not None
+
+    def write_s(self) -> list[float]:
+        """Seconds of each write that was done."""
+        edges = [self.opened_s or self.began_s, *self.marks]
+        return [after - before for before, after in zip(edges, edges[1:])]
+
+
+# ---------------------------------------------------------------- memory of a host: locks, medians, allowance
+
+HISTORY: Final = 31
+FEWEST_FOR_A_MEDIAN: Final = 3
+ALLOWANCE_S: Final = 600.0
+"""Credits not spent are kept for so long: an operator's few runs in a row are let through."""
+
+
+class Rooms:
+    """A folder in memory, where nothing waits for a disk: locks, what was measured, the newest reading."""
+
+    def __init__(self, wanted: str | None) -> None:
+        """Take the folder that is asked for, or the first usual one that is in memory and ours."""
+        mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        tried = [wanted] if wanted else _usual_rooms()
+        usable = [folder for folder in tried if _in_memory(folder, mounts) and _make_own(folder)]
+        self.in_memory = bool(usable)
+        if not usable:
+            usable = [folder for folder in tried if _make_own(folder)]
+        if not usable:
+            raise UsageError(f"none of {', '.join(tried)} can be ours alone; name another with --run-dir")
+        self.folder = usable[0]
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def ensure(self) -> None:
+        """Make the folder again where somebody tidied it away."""
+        _make_own(self.folder)
+
+    def write(self, name: str, text: str) -> None:
+        """Replace one small file whole."""
+        path = self.path(name)
+        try:
+            self.ensure()
+            replace_file(path, text)
+        except OSError as fault:
+            say(f"ddprobe: {path} not written: {fault.strerror}")
+
+
+def _usual_rooms() -> list[str]:
+    private = f"/dev/shm/ddprobe-{os.geteuid()}"  # noqa: S108 - made with mode 0700 and checked to be ours
+    if os.geteuid() == 0:
+        return ["/run/ddprobe", private]
+    home = os.environ.get("XDG_RUNTIME_DIR")
+    return ([f"{home}/ddprobe"] if home else []) + [private]
+
+
+def _in_memory(folder: str, mounts: Sequence[Mount]) -> bool:
+    mount = mount_of(os.path.normpath(folder), mounts)
+    return mount is not None and mount.fs in MEMORY_FS
+
+
+def _make_own(folder: str) -> bool:
+    try:
+        os.mkdir(folder, 0o755 if folder.startswith("/run/") else 0o700)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False
+    status = os.lstat(folder)
+    return kind_of(status) == "folder" and status.st_uid == os.geteuid()
+
+
+def replace_file(path: str, text: str, mode: int = 0o644) -> None:
+    """Write beside it, then rename: a reader sees the old or the new one, never half."""
+    folder, name = os.path.split(path)
+    new = os.path.join(folder, f".{name}.{os.getpid()}")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        os.fchmod(fd, mode)
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+    os.rename(new, path)
+
+
+class Writing(Values):
+    """The write that holds the lock."""
+
+    pid: int
+    level: str
+    started_s: float
+    age_s: float
+
+
+class Lock:
+    """One writer for each file system. The child inherits it, and so holds it while the write lasts."""
+
+    def __init__(self, rooms: Rooms, key: str) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        rooms.ensure()
+        self.fd = os.open(rooms.path(f"{key}.lock"), flags, 0o600)
+
+    def take(self) -> bool:
+        """Try once."""
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def holder(self) -> Writing | None:
+        """Who writes, and since when; None in the instant before that is noted."""
+        words = os.pread(self.fd, 4096, 0).decode().split()
+        if len(words) < 4:  # noqa: PLR2004 - see note_writer
+            return None
+        age_s = max(0.0, boot_clock() - float(words[2]))
+        return Writing(pid=int(words[0]), level=words[1], started_s=float(words[3]), age_s=age_s)
+
+    def close(self) -> None:
+        """Drop our hold; a writer that inherited it keeps its own."""
+        os.close(self.fd)
+
+
+def note_writer(fd: int, plan: Plan) -> None:
+    """Write who we are into the lock file, which is in memory."""
+    text = f"{os.getpid()} {plan.level} {boot_clock():.3f} {time.time():.3f}\n".encode()
+    os.pwrite(fd, text, 0)
+    os.ftruncate(fd, len(text))
+
+
+class Memory:
+    """What earlier runs on this file system measured while it was healthy, and what they spent."""
+
+    def __init__(self, rooms: Rooms, key: str, credits_per_s: float) -> None:
+        self._rooms, self._name, self._rate = rooms, f"{key}.memory", credits_per_s
+        self.healthy: dict[str, list[float]] = {"lite": [], "classic": []}
+        self.credits_total = 0.0
+        self.classic_at_s = -1e9
+        self._left, self._at_s = self.most, boot_clock()
+        for line in read_text(rooms.path(self._name)).splitlines():
+            try:
+                self._recall(*line.split())
+            except ValueError:
+                continue
+
+    def _recall(self, word: str, *numbers: str) -> None:
+        values = [float(number) for number in numbers]
+        if word in self.healthy:
+            self.healthy[word] = values[-HISTORY:]
+        elif word == "credits" and len(values) == 4:  # noqa: PLR2004 - as save writes them
+            self._left, self._at_s, self.credits_total, self.classic_at_s = values
+
+    @property
+    def most(self) -> float:
+        """Credits that may have been saved up."""
+        return self._rate * ALLOWANCE_S
+
+    def allowance(self) -> float:
+        """Credits that may be spent now."""
+        return min(self.most, self._left + max(0.0, boot_clock() - self._at_s) * self._rate)
+
+    def spend(self, credits_spent: float) -> None:
+        self._left, self._at_s = self.allowance() - credits_spent, boot_clock()
+        self.credits_total += credits_spent
+
+    def learn(self, level: str, seconds: float) -> None:
+        self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
+
+    def median_s(self, level: str) -> float | None:
+        """Healthy median of a level, once there are enough to speak of one."""
+        known = self.healthy.get(level, [])
+        return median(known) if len(known) >= FEWEST_FOR_A_MEDIAN else None
+
+    def save(self) -> None:
+        lines = [
+            f"{level} {' '.join(f'{value:.6f}' for value in known)}" for level, known in self.healthy.items()
+        ]
+        lines.append(
+            f"credits {self._left:.3f} {self._at_s:.3f} {self.credits_total:.3f} {self.classic_at_s:.3f}"
+        )
+        self._rooms.write(self._name, "\n".join(lines) + "\n")
+
+
+# ---------------------------------------------------------------- what the kernel counts
+
+
+class Counters(Values):
+    """One disk's counters at one instant."""
+
+    at_s: float
+    done: int
+    writes: int
+    flushes: int
+    waited_ms: int
+    written_kib: int
+    in_flight: int
+    busy_ms: int
+    queue_ms: int
+
+
+def parse_counters(text: str, at_s: float) -> Counters | None:
+    """Read /sys/block/X/stat; older kernels have fewer fields."""
+    words = text.split()
+    if len(words) < 11:  # noqa: PLR2004 - the fields every kernel has
+        return None
+    f = [int(word) for word in words] + [0] * 6
+    return Counters(
+        at_s=at_s,
+        done=f[0] + f[4],
+        writes=f[4],
+        flushes=f[15],
+        waited_ms=f[3] + f[7],
+        written_kib=f[6] // 2,
+        in_flight=f[8],
+        busy_ms=f[9],
+        queue_ms=f[10],
+    )
+
+
+class Delta(Values):
+    """What one disk did in a span of time."""
+
+    disk: str
+    seconds: float
+    done: int
+    writes: int
+    flushes: int
+    written_kib: int
+    await_ms: float | None
+    in_flight: int
+    in_flight_max: int
+    queue: float
+    busy_pct: float
+    quiet_s: float
+
+    @property
+    def per_s(self) -> float:
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+    def shown(self) -> dict[str, object]:
+        """As the reading carries it."""
+        return vars(self) | {"per_s": self.per_s}
+
+
+class DiskWatch:
+    """Follows the counters of one disk. Reading them asks no disk and takes no lock."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._first = self._last = self._read()
+        self._moved_s = time.monotonic()
+        self._most = self._last.in_flight if self._last else 0
+
+    def _read(self) -> Counters | None:
+        return parse_counters(read_text(self._disk.stat_path), time.monotonic())
+
+    def look(self) -> None:
+        """Read again; ``quiet_s`` counts from when anything last came back, or nothing was asked for."""
+        now, last = self._read(), self._last
+        if now is None or last is None:
+            return
+        moved = (now.done, now.flushes) != (last.done, last.flushes)
+        if moved or not now.in_flight or not last.in_flight:
+            self._moved_s = now.at_s
+        self._most = max(self._most, now.in_flight)
+        self._last = now
+
+    def delta(self) -> Delta | None:
+        """Tell what happened since the start."""
+        first, last = self._first, self._last
+        if first is None or last is None:
+            return None
+        seconds, done = last.at_s - first.at_s, last.done - first.done
+        span_ms = max(1.0, seconds * 1000)
+        return Delta(
+            disk=self._disk.name,
+            seconds=seconds,
+            done=done,
+            writes=last.writes - first.writes,
+            flushes=last.flushes - first.flushes,
+            written_kib=last.written_kib - first.written_kib,
+            await_ms=(last.waited_ms - first.waited_ms) / done if done > 0 else None,
+            in_flight=last.in_flight,
+            in_flight_max=self._most,
+            queue=(last.queue_ms - first.queue_ms) / span_ms,
+            busy_pct=min(100.0, 100.0 * (last.busy_ms - first.busy_ms) / span_ms),
+            quiet_s=last.at_s - self._moved_s,
+        )
+
+    def restart(self) -> None:
+        """Begin a new span; what stands still goes on standing still."""
+        self._first = self._last
+        self._most = self._last.in_flight if self._last else 0
+
+
+class Watches:
+    """Follows every disk below a file system."""
+
+    def __init__(self, disks: Sequence[Disk]) -> None:
+        self._all = [DiskWatch(disk) for disk in disks]
+        self._next_s = 0.0
+
+    def look(self, *, even_if_just_done: bool = False) -> None:
+        now = time.monotonic()
+        if even_if_just_done or now >= self._next_s:
+            self._next_s = now + STEP_S
+            for watch in self._all:
+                watch.look()
+
+    def restart(self) -> None:
+        for watch in self._all:
+            watch.restart()
+
+    def sickest(self) -> Delta | None:
+        """Pick the disk that has stood still longest, then the slowest: the others wait for it."""
+        deltas = [delta for watch in self._all if (delta := watch.delta()) is not None]
+        return max(deltas, key=lambda delta: (delta.quiet_s, delta.await_ms or 0.0), default=None)
+
+
+def io_pressure_us() -> dict[str, int]:
+    """Total microseconds of I/O pressure, by kind; empty where the kernel keeps none."""
+    totals = {}
+    for line in read_text("/proc/pressure/io").splitlines():
+        kind, _, rest = line.partition(" ")
+        totals[kind] = int(rest.rpartition("total=")[2] or 0)
+    return totals
+
+
+# ---------------------------------------------------------------- who is in state D
+
+
+class Tasks(Values):
+    """What some passes over all threads saw."""
+
+    passes: int
+    pass_ms: float
+    hidden: bool
+    most: int
+    distinct: int
+    main_only: int
+    stuck: int
+    stuck_here: int
+    slow: int
+    unattributed: int
+    own_seen: int
+    own_in_d: int
+    own_wchan: str
+    top: list[dict[str, Any]]
+
+
+class Seen:
+    """One thread that was in state D."""
+
+    __slots__ = ("comm", "first_s", "here", "last_s", "still_s", "switches", "unit", "wchan")
+
+    def __init__(self, now_s: float, switches: int) -> None:
+        self.comm = self.wchan = self.unit = ""
+        self.here = False
+        self.first_s = self.last_s = self.still_s = now_s
+        self.switches = switches
+
+    @property
+    def is_stuck(self) -> bool:
+        """It has not run once for as long as a device may take at any limit."""
+        return self.last_s - self.still_s >= STILL_S
+
+
+class Observer:
+    """Looks for threads in state D, in a child of its own: even this reading might block one day."""
+
+    def __init__(self, site: Site, own_pid: int, top: int) -> None:
+        self._site, self._own, self._top = site, own_pid, top
+        self._names = tuple(
+            f"/{name}" for name in {site.partition, *(disk.name for disk in site.disks)} if name
+        )
+        self._devs = tuple(f"flush-{dev}" for dev in {site.mount.dev, *(disk.dev for disk in site.disks)})
+        self._seen: dict[int, Seen] = {}
+        self._files: dict[int, bool] = {}
+        self._now: set[int] = set()
+        self.passes, self.spent_s, self.most, self.main_only = 0, 0.0, 0, 0
+        self._own_seen = self._own_in_d = 0
+        self._own_wchans: dict[str, int] = {}
+
+    def watch(self, send: Callable[[object], None], until_s: float = 1e18) -> None:
+        """Pass after pass, with pauses that keep it below 4 % of one processor."""
+        while time.monotonic() < until_s:
+            began_s = time.monotonic()
+            self.one_pass()
+            send(self.summary())
+            cost_s = time.monotonic() - began_s
+            self.spent_s += cost_s
+            time.sleep(max(STEP_S, PAUSE_SHARE * cost_s))
+
+    def one_pass(self) -> None:
+        """Note every thread that is in D now."""
+        now_s, blocked, main = time.monotonic(), 0, 0
+        self._now = set()
+        self._files = {pid: True for pid, is_here in self._files.items() if is_here}
+        for pid, tid, comm in self._in_state_d():
+            blocked += 1
+            main += pid == tid
+            self._note(pid, tid, comm, now_s)
+        self.passes += 1
+        self.most, self.main_only = max(self.most, blocked), max(self.main_only, main)
+
+    def _in_state_d(self) -> Iterable[tuple[int, int, bytes]]:
+        read, start, close = os.read, os.open, os.close
+        for pid in os.listdir("/proc"):
+            if not pid.isdigit():
+                continue
+            try:
+                tids = os.listdir(f"/proc/{pid}/task")
+            except OSError:
+                continue
+            for tid in tids:
+                try:
+                    fd = start(f"/proc/{pid}/task/{tid}/stat", 0x80000)  # O_RDONLY | O_CLOEXEC
+                except OSError:
+                    continue
+                try:
+                    line = read(fd, 512)
+                except OSError:
+                    continue
+                finally:
+                    close(fd)
+                end = line.rfind(b")")
+                if line[end + 2 : end + 3] == b"D":
+                    yield int(pid), int(tid), line[line.find(b"(") + 1 : end]
+                elif pid == tid and int(pid) == self._own:
+                    self._own_seen += 1
+
+    def _note(self, pid: int, tid: int, comm: bytes, now_s: float) -> None:
+        folder = f"/proc/{pid}/task/{tid}"
+        switches = _switches(read_text(f"{folder}/status", 8192))
+        seen = self._seen.get(tid)
+        if seen is None or now_s - seen.last_s > 3600:  # noqa: PLR2004 - ids are used again
+            seen = self._seen[tid] = Seen(now_s, switches)
+            seen.comm = plain(comm)
+            seen.unit = _unit_of(read_text(f"/proc/{pid}/cgroup", 4096))
+        wchan = read_text(f"{folder}/wchan", 256)
+        seen.wchan = plain(wchan) if wchan not in ("", "0") else seen.wchan or "?"
+        if switches != seen.switches:
+            seen.switches, seen.still_s = switches, now_s
+        seen.here = seen.here or pid == self._own or self._uses_this_disk(pid, seen.comm)
+        seen.last_s = now_s
+        self._now.add(tid)
+        if pid == self._own:
+            self._own_seen += 1
+            self._own_in_d += 1
+            self._own_wchans[seen.wchan] = self._own_wchans.get(seen.wchan, 0) + 1
+
+    def _uses_this_disk(self, pid: int, comm: str) -> bool:
+        if any(name in comm for name in self._names) or any(dev in comm for dev in self._devs):
+            return True
+        if pid not in self._files:
+            self._files[pid] = any(self._is_here(path) for path in _open_files(pid))
+        return self._files[pid]
+
+    def _is_here(self, path: str) -> bool:
+        mount = mount_of(path, self._site.mounts)
+        return mount is not None and mount.dev == self._site.mount.dev
+
+    def summary(self) -> dict[str, Any]:
+        """What all passes saw so far, ready to be sent."""
+        stuck = [seen for tid, seen in self._seen.items() if seen.is_stuck and tid in self._now]
+        wchans = sorted(self._own_wchans, key=lambda name: -self._own_wchans[name])
+        return {
+            "passes": self.passes,
+            "pass_ms": 1000 * self.spent_s / max(1, self.passes - 1),
+            "hidden": not os.path.exists("/proc/1/stat"),
+            "most": self.most,
+            "distinct": len(self._seen),
+            "main_only": self.main_only,
+            "stuck": len(stuck),
+            "stuck_here": sum(seen.here for seen in stuck),
+            "slow": len(self._seen) - len(stuck),
+            "unattributed": sum(not seen.here for seen in self._seen.values()),
+            "own_seen": self._own_seen,
+            "own_in_d": self._own_in_d,
+            "own_wchan": wchans[0] if wchans else "",
+            "top": self._groups(),
+        }
+
+    def _groups(self) -> list[dict[str, Any]]:
+        counts: dict[tuple[str, str, str, bool], int] = {}
+        for seen in self._seen.values():
+            group = (seen.comm, seen.wchan, seen.unit, seen.here)
+            counts[group] = counts.get(group, 0) + 1
+        ranked = sorted(counts.items(), key=lambda item: (not item[0][3], -item[1], item[0]))[: self._top]
+        return [
+            {"comm": comm, "wchan": wchan, "unit": unit, "here": here, "count": count}
+            for (comm, wchan, unit, here), count in ranked
+        ]
+
+
+def _switches(status: str) -> int:
+    """How often a thread gave up the processor: it stands still in a stall and rises under a limit."""
+    total = 0
+    for line in status.splitlines()[-4:]:
+        if "ctxt_switches" in line:
+            total += int(line.rpartition(":")[2])
+    return total
+
+
+def _unit_of(cgroup: str) -> str:
+    """Name the systemd unit or the container from /proc/PID/cgroup."""
+    for part in reversed(cgroup.splitlines()[-1].rpartition(":")[2].split("/") if cgroup else []):
+        if part.endswith((".service", ".scope", ".slice")) or len(part) >= 64:  # noqa: PLR2004 - a container's id
+            return plain(part if "." in part else part[:12])
+    return ""
+
+
+def _open_files(pid: int) -> Iterable[str]:
+    """Names behind a process's descriptors, by readlink: to stat them might wait for the disk."""
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")[:MOST_FILES]
+    except OSError:
+        return
+    for name in names:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+        if target.startswith("/"):
+            yield target
+
+
+# ---------------------------------------------------------------- NVMe log page 0xD0
+
+NVME_ADMIN_COMMAND: Final = 0xC0484E41
+GET_LOG_PAGE: Final = 0x02
+EBS_PAGE: Final = 0xD0
+EBS_PAGE_BYTES: Final = 4096
+EBS_MAGIC: Final = 0x3C23B510
+INSTANCE_STORE_MAGIC: Final = 0xEC2C0D7E
+NVME_FIELDS: Final = {
+    "total_read_ops": 8,
+    "total_write_ops": 16,
+    "total_read_bytes": 24,
+    "total_write_bytes": 32,
+    "total_read_time": 40,
+    "total_write_time": 48,
+    "ebs_volume_performance_exceeded_iops": 56,
+    "ebs_volume_performance_exceeded_tp": 64,
+    "ec2_instance_ebs_performance_exceeded_iops": 72,
+    "ec2_instance_ebs_performance_exceeded_tp": 80,
+    "volume_queue_length": 88,
+}
+"""Offsets of the 64-bit counters; times are microseconds."""
+NVME_NEW_NAMES: Final = {
+    "ec2_instance_performance_exceeded_iops": "ec2_instance_ebs_performance_exceeded_iops",
+    "ec2_instance_performance_exceeded_tp": "ec2_instance_ebs_performance_exceeded_tp",
+}
+"""What nvme-cli 2.16 and later call two of them."""
+
+
+def parse_ebs_page(raw: bytes) -> dict[str, int]:
+    """Read the counters of an EBS volume; raises ProbeError for anything else."""
+    magic = int.from_bytes(raw[:4], "little")
+    if magic == INSTANCE_STORE_MAGIC:
+        raise ProbeError("the device is instance store, not an EBS volume")
+    if len(raw) < EBS_PAGE_BYTES or magic != EBS_MAGIC:
+        raise ProbeError(
+            f"log page 0xD0 begins with {magic:#010x} in {len(raw)} bytes, not with {EBS_MAGIC:#x} in 4096"
+        )
+    return {name: int.from_bytes(raw[at : at + 8], "little") for name, at in NVME_FIELDS.items()}
+
+
+def parse_nvme_json(text: str) -> dict[str, int]:
+    """Read what ``ebsnvme stats -j`` or ``nvme amzn stats -o json`` printed, under either spelling."""
+    import json
+
+    try:
+        found = json.loads(text)
+    except ValueError as fault:
+        raise ProbeError(f"no JSON of NVMe counters: {fault}") from None
+    if not isinstance(found, dict):
+        raise ProbeError("no JSON object of NVMe counters")
+    named = {NVME_NEW_NAMES.get(name, name): value for name, value in found.items()}
+    return {name: named[name] for name in NVME_FIELDS if isinstance(named.get(name), int)}
+
+
+def read_ebs_page(disk: Disk) -> dict[str, int]:
+    """Ask the controller, in a child: nobody documents that it answers in a stall. Needs CAP_SYS_ADMIN."""
+    import array
+
+    page = array.array("B", bytes(EBS_PAGE_BYTES))
+    address, _ = page.buffer_info()
+    dwords = EBS_PAGE_BYTES // 4 - 1  # counted from 0
+    command = bytearray(72)
+    command[0] = GET_LOG_PAGE
+    command[4:8] = (1).to_bytes(4, "little")
+    command[24:32] = address.to_bytes(8, "little")
+    command[36:40] = EBS_PAGE_BYTES.to_bytes(4, "little")
+    command[40:44] = (EBS_PAGE | dwords << 16).to_bytes(4, "little")
+    fd = os.open(f"/dev/{disk.name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        fcntl.ioctl(fd, NVME_ADMIN_COMMAND, command)
+    finally:
+        os.close(fd)
+    return parse_ebs_page(page.tobytes())
+
+
+def nvme_counters(site: Site, json_file: str | None) -> dict[str, int] | None:
+    """Get the EBS counters of the first volume, or None where there are none to be had within a second."""
+    ebs = next((disk for disk in site.disks if disk.volume_id and disk.name.startswith("nvme")), None)
+    if json_file:
+        raw = Errand(lambda send: send(parse_nvme_json(read_text(json_file)))).answer(1.0)
+    elif ebs:
+        raw = Errand(lambda send: send(read_ebs_page(ebs))).answer(1.0)
+    else:
+        return None
+    return raw or None
+
+
+def nvme_delta(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[str, int] | None:
+    """Say how the counters rose; the queue length is as it is now."""
+    if before is None or after is None:
+        return None
+    rises = {name: after[name] - before.get(name, after[name]) for name in after}
+    return rises | {"volume_queue_length": after.get("volume_queue_length", 0)}
+
+
+# ---------------------------------------------------------------- the judgement: values in, values out
+
+LOCK_WAITS: Final = (
+    "percpu_rwsem", "__percpu", "rwsem_", "down_", "__down", "mutex_", "__mutex", "__vma_start", "sb_start",
+    "freeze",
+)  # fmt: skip
+IO_WAITS: Final = (
+    "folio_wait", "wait_on", "__wait_on", "io_schedule", "bit_wait_io", "blk_", "__blkdev", "submit_bio",
+    "__iomap_dio", "dio_", "jbd2_", "do_get_write_access", "rq_qos", "wbt_", "balance_dirty", "xfs_", "xlog_",
+    "ext4_", "btrfs_",
+)  # fmt: skip
+SLOW_ENOUGH_S: Final = {"lite": 0.004, "classic": 0.25}
+"""Below this a multiple of the healthy median says nothing: it is the noise of a fast disk."""
+
+
+class Lines(Values):
+    """Where a verdict begins."""
+
+    warn_s: float
+    crit_s: float
+    ratio: float
+
+
+class Facts(Values):
+    """All that is known of one look or one series of writes."""
+
+    level: str
+    completed: bool
+    given_up: bool
+    elapsed_s: float
+    writes_s: tuple[float, ...]
+    failure: tuple[str, str] | None
+    healthy_s: float | None
+    disk: Delta | None
+    own_ios: int
+    tasks: Tasks | None
+    cpu_wait_s: float
+
+    @property
+    def typical_s(self) -> float | None:
+        """The figure that is compared with the healthy median; of back-to-back writes the last count."""
+        if not self.completed or self.level == "passive":
+            return None
+        return median(self.writes_s[-3:]) if self.level == "lite" and self.writes_s else self.elapsed_s
+
+    @property
+    def ratio(self) -> float | None:
+        typical_s = self.typical_s
+        return typical_s / self.healthy_s if typical_s and self.healthy_s else None
+
+    @property
+    def io_delay_s(self) -> float | None:
+        """Seconds that one request waits."""
+        if self.level == "passive":
+            busy = self.disk is not None and self.disk.done >= 5 and self.disk.await_ms  # noqa: PLR2004 - a basis
+            return busy / 1000 if busy else None
+        typical_s = self.typical_s
+        if typical_s is None:
+            return None
+        return typical_s / (WAITS_IN_LITE if self.level == "lite" else WAITS_IN_CLASSIC)
+
+    @property
+    def dd_s(self) -> float | None:
+        """Seconds the classic dd took, or would take at this delay; in a stall, at least so many."""
+        if self.level == "classic" or not self.completed:
+            return self.elapsed_s
+        if self.level == "passive" and self.is_still:
+            return self.disk.quiet_s if self.disk else None
+        delay_s = self.io_delay_s
+        return None if delay_s is None else WAITS_IN_CLASSIC * delay_s
+
+    @property
+    def others_wait(self) -> bool:
+        """Whether other requests than ours are in the device's queue."""
+        disk = self.disk
+        if disk is None:
+            return False
+        depth = 8 if self.level == "classic" else 2
+        return disk.queue > depth or disk.done > max(3 * self.own_ios, self.own_ios + 10)
+
+    @property
+    def is_still(self) -> bool:
+        disk = self.disk
+        return disk is not None and disk.in_flight > 0 and disk.quiet_s >= STILL_S
+
+
+class Judgement(Values):
+    """A verdict, and why."""
+
+    verdict: str
+    cause: str
+    reason: str
+
+
+def judge(facts: Facts, lines: Lines) -> Judgement:
+    """Tell how bad it is and what it is."""
+    if facts.failure:
+        return _judge_failure(*facts.failure)
+    if facts.level == "passive":
+        return _judge_passive(facts, lines)
+    verdict = OK
+    if (facts.dd_s or 0.0) >= lines.warn_s or facts.elapsed_s >= lines.warn_s:
+        verdict = WARN
+    if facts.given_up or (facts.dd_s or 0.0) >= lines.crit_s or facts.elapsed_s >= lines.crit_s:
+        verdict = CRIT
+    paced = verdict == OK and is_paced(facts, lines)
+    if verdict == OK and not paced:
+        return Judgement(verdict=OK, cause=OK, reason=CAUSES[OK])
+    cause = cause_of(facts)
+    if paced:  # below the lines only the disk's own doing is worth a warning
+        verdict = WARN if cause == EXHAUSTED_IDLE else OK
+    return Judgement(verdict=verdict, cause=cause, reason=CAUSES[cause])
+
+
+def is_paced(facts: Facts, lines: Lines) -> bool:
+    """Whether an idle disk makes every write wait: many times its healthy median, or evenly and long.
+
+    The quickest of the last three lite writes counts: a limit delays each of them, a busy processor some.
+    """
+    typical_s, healthy_s, last = facts.typical_s, facts.healthy_s, facts.writes_s[-3:]
+    if typical_s is None or not healthy_s or facts.others_wait:
+        return False
+    least_s = min(last) if facts.level == "lite" and last else typical_s
+    even = facts.level == "lite" and len(last) == 3 and max(last) <= 1.2 * least_s  # noqa: PLR2004 - in a row
+    ratio = lines.ratio / 2 if even else lines.ratio
+    return least_s >= max(SLOW_ENOUGH_S[facts.level], ratio * healthy_s)
+
+
+def after_classic(lite: Judgement, classic: Judgement, facts: Facts) -> Judgement:
+    """Decide between two levels: classic overrules, unless it cannot know better than the median of lite."""
+    paced = lite.cause == EXHAUSTED_IDLE and facts.healthy_s is None
+    if classic.verdict == OK and paced and facts.elapsed_s >= SLOW_ENOUGH_S["classic"]:
+        return lite
+    return classic if classic.verdict != UNKNOWN else lite
+
+
+def cause_of(facts: Facts) -> str:
+    """Name the cause of a write that is slow or does not end."""
+    disk, tasks = facts.disk, facts.tasks
+    if facts.is_still:
+        return STALLED
+    queueing = disk is not None and (disk.await_ms or 0.0) >= QUEUEING_MS
+    own_wchan = tasks.own_wchan if tasks else ""
+    if own_wchan.startswith(LOCK_WAITS) and not queueing:
+        return FROZEN_OR_LOCK
+    awake = tasks is not None and tasks.own_seen > 1 and 2 * tasks.own_in_d < tasks.own_seen
+    if not queueing and (facts.cpu_wait_s > facts.elapsed_s / 2 or awake):
+        return NOT_THIS_DISK
+    nothing_done = disk is not None and disk.done == 0 and disk.in_flight_max == 0
+    if not facts.completed and nothing_done:
+        return THROTTLED if own_wchan.startswith(IO_WAITS) else FROZEN_OR_LOCK
+    if facts.completed and not facts.others_wait:
+        return EXHAUSTED_IDLE if _the_disk_was_slow(facts, own_wchan) else NOT_THIS_DISK
+    return THROTTLED
+
+
+def _the_disk_was_slow(facts: Facts, own_wchan: str) -> bool:
+    """Whether the time was spent below us: in the device, or held back on the way to it."""
+    disk, delay_s = facts.disk, facts.io_delay_s or 0.0
+    if own_wchan.startswith(IO_WAITS):
+        return True
+    return disk is None or (disk.await_ms or 0.0) >= 1000 * delay_s * 0.3
+
+
+def _judge_passive(facts: Facts, lines: Lines) -> Judgement:
+    disk, tasks, dd_s = facts.disk, facts.tasks, facts.dd_s
+    if disk is None:
+        return Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason="this mount has no disk with counters")
+    if facts.is_still:
+        return Judgement(verdict=CRIT, cause=STALLED, reason=CAUSES[STALLED])
+    if dd_s is not None and (disk.await_ms or 0.0) >= QUEUEING_MS:
+        verdict = CRIT if dd_s >= lines.crit_s else WARN
+        return Judgement(verdict=verdict, cause=THROTTLED, reason=CAUSES[THROTTLED])
+    if tasks and tasks.stuck_here and not disk.in_flight:
+        return Judgement(verdict=WARN, cause=FROZEN_OR_LOCK, reason=CAUSES[FROZEN_OR_LOCK])
+    if tasks and tasks.stuck:
+        return Judgement(verdict=OK, cause=NOT_THIS_DISK, reason=CAUSES[NOT_THIS_DISK])
+    return Judgement(verdict=OK, cause=OK, reason=CAUSES[OK])
+
+
+def _judge_failure(code: str, words: str) -> Judgement:
+    if code in ("EIO", "EROFS", "EREMOTEIO", "ENODEV", "ENXIO", "EUCLEAN"):
+        return Judgement(verdict=CRIT, cause=IO_ERROR, reason=f"{CAUSES[IO_ERROR]} ({code})")
+    return Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason=f"{words} ({code})")
+
+
+def worst(verdicts: Iterable[str]) -> str:
+    """Pick the verdict to exit with: unknown is worse than a warning, a known fault worse than unknown."""
+    order = (OK, WARN, UNKNOWN, CRIT)
+    return max(verdicts, key=order.index, default=UNKNOWN)
+
+
+# ---------------------------------------------------------------- one look at one path
+
+
+class Cost(Values):
+    """What one series of writes asks of the device, flushes counted as credits."""
+
+    writes: int
+    flushes: int
+    credits: int
+
+
+def cost_of(level: str, writes: int, disks: Sequence[Disk]) -> Cost:
+    """Price a level, by the sizes the device takes: checked against its counters in the tests."""
+    if level == "lite":
+        return Cost(writes=writes, flushes=writes, credits=LITE_CREDITS * writes)
+    if level == "classic":
+        most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
+        data = CLASSIC_BLOCKS * -(-CLASSIC_BLOCK // KIB // most_kib)
+        return Cost(writes=data + 26, flushes=20, credits=data + 46)
+    return Cost(writes=0, flushes=0, credits=0)
+
+
+class Trial(Values):
+    """How one series of writes went."""
+
+    facts: Facts
+    progress: Progress
+    pressure_us: dict[str, int]
+    started_at_s: float
+    pid: int
+    observer_hung: bool
+
+
+class Probe:
+    """Everything needed to look at one path again and again."""
+
+    def __init__(self, options: Options, site: Site, rooms: Rooms, heartbeat: Callable[[], None]) -> None:
+        self.options, self.site, self.rooms, self._heartbeat = options, site, rooms, heartbeat
+        self.memory = Memory(
+            rooms, "_".join([site.key, *site.volume_ids]), options.max_credit_share * options.baseline_iops
+        )
+        self.watches = Watches(site.disks)
+        self.lines = Lines(warn_s=options.warn, crit_s=options.crit, ratio=options.ratio)
+
+    # -- without any I/O
+
+    def look(self, span_s: float, own_pid: int = -1) -> Facts:
+        """Watch the counters for a while, and who is in D; longer when the disk stands still."""
+        watches, began_s = Watches(self.site.disks), time.monotonic()
+        observer = self._observe(own_pid) if self.options.dstate else None
+        tasks, until_s = None, began_s + span_s
+        while (now_s := time.monotonic()) < until_s:
+            fds = [observer.fd] if observer else []
+            wait_for(fds, min(STEP_S, until_s - now_s))
+            tasks = self._newest(observer, tasks)
+            watches.look()
+            disk = watches.sickest()
+            if disk and disk.in_flight and disk.quiet_s > span_s / 2:
+                until_s = max(until_s, began_s + span_s / 2 + STILL_S + STEP_S)
+            self._heartbeat()
+        watches.look(even_if_just_done=True)
+        tasks = self._newest(observer, tasks)
+        if observer:
+            observer.give_up()
+        return self.passive_facts(watches.sickest(), tasks)
+
+    def passive_facts(self, disk: Delta | None, tasks: Tasks | None) -> Facts:
+        return Facts(
+            level="passive", completed=True, given_up=False, elapsed_s=0.0, writes_s=(), failure=None,
+            healthy_s=None, disk=disk, own_ios=0, tasks=tasks, cpu_wait_s=0.0,
+        )  # fmt: skip
+
+    def _observe(self, own_pid: int) -> Errand:
+        return Errand(lambda send: Observer(self.site, own_pid, self.options.top).watch(send))
+
+    def _newest(self, observer: Errand | None, tasks: Tasks | None) -> Tasks | None:
+        frames = observer.receive() if observer else []
+        return Tasks(**frames[-1]) if frames else tasks
+
+    # -- with a write
+
+    def attempt(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> Trial:
+        """Write in a child, watch it and the disk meanwhile, and leave it alone once the time is over."""
+        plan = self._plan(level)
+        pressure, started_at_s, began_s = io_pressure_us(), time.time(), time.monotonic()
+        watches = Watches(self.site.disks)
+        writer = Errand(lambda send: write_file(plan, send, lock.fd), keep=[lock.fd])
+        lock.close()
+        progress, observer, tasks = Progress(began_s), None, None
+        while not writer.over and (now_s := time.monotonic()) < until_s:
+            if observer is None and now_s - began_s >= OBSERVE_AFTER_S and self.options.dstate:
+                observer = self._observe(writer.pid)
+            wait_for([writer.fd] + ([observer.fd] if observer else []), min(STEP_S, until_s - now_s))
+            progress.take(writer.receive())
+            tasks = self._newest(observer, tasks)
+            if progress.finished:
+                break
+            watches.look()
+            if leave_early and self._nothing_more_to_learn(watches, now_s - began_s):
+                break
+            self._heartbeat()
+        ended_s = time.monotonic()
+        self._settle(writer, plan, progress, ended_s)
+        watches.look(even_if_just_done=True)
+        if observer:
+            observer.give_up()
+        return Trial(
+            facts=self._facts(level, progress, ended_s, watches.sickest(), tasks),
+            progress=progress,
+            pressure_us={k: v - pressure.get(k, 0) for k, v in io_pressure_us().items()},
+            started_at_s=started_at_s,
+            pid=writer.pid,
+            observer_hung=observer is not None and tasks is None and ended_s - began_s > 1 + OBSERVE_AFTER_S,
+        )
+
+    def _plan(self, level: str) -> Plan:
+        options = self.options
+        ladder = options.level == "ladder"
+        return Plan(
+            level=level,
+            path=os.path.join(self.site.path, options.file),
+            engine=options.engine,
+            data=options.data,
+            writes=CLASSIC_BLOCKS if level == "classic" else options.writes or (5 if ladder else 1),
+            enough_s=options.climb if ladder else None,
+        )
+
+    def _nothing_more_to_learn(self, watches: Watches, elapsed_s: float) -> bool:
+        disk = watches.sickest()
+        return elapsed_s >= self.lines.crit_s and bool(disk and (disk.quiet_s >= STILL_S or not disk.done))
+
+    def _settle(self, writer: Errand, plan: Plan, progress: Progress, ended_s: float) -> None:
+        """See how the writer ended. One that has not is killed, which takes effect when the disk lets it."""
+        if plan.engine == "dd" and plan.level == "classic" and writer.over:
+            for _ in range(100):
+                if writer.ended():
+                    break
+                time.sleep(0.001)
+            if writer.status == 0 and progress.opened_s is not None:
+                progress.closed_s = ended_s
+            elif writer.status is not None and progress.failure is None:
+                progress.failure = ("EIO", f"dd ended with status {os.WEXITSTATUS(writer.status)}")
+        elif writer.over and not progress.finished:
+            progress.failure = ("?", "the writer died: is something killing processes, or is memory short?")
+        writer.give_up()
+
+    def _facts(
+        self, level: str, progress: Progress, ended_s: float, disk: Delta | None, tasks: Tasks | None
+    ) -> Facts:
+        writes_s = tuple(progress.write_s())
+        done = len(writes_s) if level == "lite" else CLASSIC_BLOCKS
+        cost = cost_of(level, done, self.site.disks)
+        return Facts(
+            level=level,
+            completed=progress.closed_s is not None,
+            given_up=not progress.finished,
+            elapsed_s=(progress.closed_s or ended_s) - progress.began_s,
+            writes_s=writes_s,
+            failure=progress.failure,
+            healthy_s=self.memory.median_s(level),
+            disk=disk,
+            own_ios=cost.credits,
+            tasks=tasks,
+            cpu_wait_s=progress.cpu_wait_s,
+        )
+
+    def affords(self, level: str) -> str | None:
+        """Why this level may not be run now, or None."""
+        if level == "passive":
+            return None
+        cost = cost_of(level, self._plan(level).writes, self.site.disks).credits
+        left = self.memory.allowance()
+        if cost <= left:
+            return None
+        share, base = self.options.max_credit_share, self.options.baseline_iops
+        rate = share * base
+        if cost > self.memory.most:
+            kept = f"{ALLOWANCE_S:g} s of {rate:g}/s"
+            return f"{level} costs {cost} credits, more than {kept}: raise --max-credit-share"
+        return (
+            f"{level} costs {cost} credits and {left:.0f} are left of {share:.2g} x {base:g} IOPS:"
+            f" again in {(cost - left) / rate:.0f} s, or raise --max-credit-share"
+        )
+
+    # -- the whole of one run
+
+    def run(self, started_s: float, *, skip_look: bool = False) -> dict[str, Any]:
+        """Look, then write what the level asks and the disk allows; back before the deadline in any case."""
+        options, until_s = self.options, time.monotonic() + options_deadline(self.options, started_s)
+        self._follow_the_mount()
+        if not self.site.answered:
+            return self._unanswered(time.monotonic() - started_s)
+        nvme = self._nvme()
+        passive = None
+        if options.level in ("passive", "ladder") and not skip_look:
+            passive = self.look(options.look)
+            judged = judge(passive, self.lines)
+            if options.level == "passive":
+                return self._reading(passive, judged, nvme=nvme)
+            if judged.cause == STALLED:
+                return self._standing(passive, judged, nvme)
+        first = "classic" if options.level == "classic" else "lite"
+        if (refusal := self.affords(first)) is not None:
+            passive = passive or self.look(options.look)
+            return self._reading(passive, judge(passive, self.lines), skipped=[refusal], nvme=nvme)
+        return self._write_and_climb(first, until_s, passive, nvme)
+
+    def _follow_the_mount(self) -> None:
+        """Map the path anew when it did not answer, or something else has been mounted there since."""
+        site, mounts = self.site, parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        mount = mount_of(site.path, mounts)
+        if site.answered and mount is not None and mount.dev == site.mount.dev:
+            return
+        try:
+            self.site = find_site(site.path, self.lines.warn_s, self.options.volume_id)
+            refuse_foreign(self.site, self.options.allow_fs)
+        except UsageError as fault:
+            say(f"ddprobe: {fault}")
+            self.site = Site(**(vars(self.site) | {"answered": False}))
+        self.watches = Watches(self.site.disks)
+
+    def _write_and_climb(
+        self, first: str, until_s: float, passive: Facts | None, nvme: dict[str, int] | None
+    ) -> dict[str, Any]:
+        ladder = self.options.level == "ladder"
+        lock = Lock(self.rooms, self.site.key)
+        if not self._take(lock):
+            return self._stuck_before(lock, nvme)
+        lite_until_s = min(until_s, time.monotonic() + self.lines.crit_s + STEP_S) if ladder else until_s
+        trial = self._charged(first, lock, lite_until_s)
+        judged, skipped, lite = judge(trial.facts, self.lines), [], trial
+        if ladder and trial.facts.completed and self._wants_more(trial.facts, judged):
+            refusal = self.affords("classic") or self._too_soon()
+            lock = Lock(self.rooms, self.site.key)
+            if refusal or not self._take(lock):
+                skipped.append(refusal or "classic: the lock was taken in between")
+                lock.close()
+            else:
+                trial = self._charged("classic", lock, until_s, leave_early=True)
+                self.memory.classic_at_s = boot_clock()
+                judged = after_classic(judged, judge(trial.facts, self.lines), trial.facts)
+        if judged.verdict == OK:
+            self._learn(lite, trial)
+        self.memory.save()
+        return self._reading(
+            trial.facts, judged, trial=trial, lite=lite, skipped=skipped, nvme=nvme, passive=passive
+        )
+
+    def _take(self, lock: Lock) -> bool:
+        until_s = time.monotonic() + self.lines.warn_s
+        while not lock.take():
+            if time.monotonic() >= until_s:
+                return False
+            self._heartbeat()
+            time.sleep(STEP_S / 2)
+        return True
+
+    def _charged(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> Trial:
+        trial = self.attempt(level, lock, until_s, leave_early=leave_early)
+        self.memory.spend(cost_of(level, len(trial.facts.writes_s) or 1, self.site.disks).credits)
+        return trial
+
+    def _wants_more(self, facts: Facts, judged: Judgement) -> bool:
+        is_slow = (facts.typical_s or 0.0) >= self.options.climb
+        return judged.verdict in (WARN, CRIT) or is_slow or is_paced(facts, self.lines)
+
+    def _too_soon(self) -> str | None:
+        wait_s = self.memory.classic_at_s + self.options.classic_every - boot_clock()
+        return f"classic: again in {wait_s:.0f} s, see --classic-every" if wait_s > 0 else None
+
+    def _learn(self, *trials: Trial) -> None:
+        for trial in {trial.facts.level: trial for trial in trials}.values():
+            if trial.facts.typical_s and not trial.facts.others_wait:
+                self.memory.learn(trial.facts.level, trial.facts.typical_s)
+
+    def _standing(self, passive: Facts, judged: Judgement, nvme: dict[str, int] | None) -> dict[str, Any]:
+        """Nothing comes back from the disk: a write of ours would only be stuck as well, if none is yet."""
+        lock = Lock(self.rooms, self.site.key)
+        if not lock.take():
+            return self._stuck_before(lock, nvme, passive)
+        lock.close()
+        skipped = ["lite: nothing comes back from the disk, so a write would only be stuck as well"]
+        return self._reading(passive, judged, skipped=skipped, nvme=nvme)
+
+    def _stuck_before(
+        self, lock: Lock, nvme: dict[str, int] | None, look: Facts | None = None
+    ) -> dict[str, Any]:
+        """Another write has been under way for longer than we waited: it tells all there is to know."""
+        holder = lock.holder()
+        if look is None:
+            look = self.look(STILL_S + 3 * STEP_S, holder.pid if holder else -1)
+            holder = lock.holder() or holder
+        lock.close()
+        age_s = holder.age_s if holder else self.lines.warn_s
+        changes = {"level": holder.level if holder else "lite", "completed": False, "elapsed_s": age_s}
+        facts = Facts(**(vars(look) | changes))
+        since = holder.started_s if holder else None
+        writer = holder.pid if holder else "?"
+        skipped = [f"write: process {writer} still has one under way on this file system"]
+        judged = judge(facts, self.lines)
+        return self._reading(facts, judged, stuck_since=since, skipped=skipped, nvme=nvme)
+
+    def _unanswered(self, waited_s: float) -> dict[str, Any]:
+        look = self.look(STILL_S + 3 * STEP_S)
+        facts = Facts(**(vars(look) | {"level": "lite", "completed": False, "elapsed_s": waited_s + STILL_S}))
+        skipped = [f"write: {self.site.path} could not even be looked up in {duration(waited_s)}"]
+        return self._reading(facts, judge(facts, self.lines), skipped=skipped, nvme=None)
+
+    def passive_reading(self) -> dict[str, Any]:
+        """Take a reading of its own from counters and tasks."""
+        facts = self.look(STILL_S + 3 * STEP_S)
+        judged = judge(facts, self.lines)
+        if judged.cause == STALLED:
+            return self._standing(facts, judged, None)
+        return self._reading(facts, judged)
+
+    def _nvme(self) -> dict[str, int] | None:
+        return nvme_counters(self.site, self.options.nvme_json)
+
+    def _reading(
+        self,
+        facts: Facts,
+        judged: Judgement,
+        *,
+        skipped: Sequence[str] = (),
+        nvme: dict[str, int] | None = None,
+        trial: Trial | None = None,
+        lite: Trial | None = None,
+        passive: Facts | None = None,
+        stuck_since: float | None = None,
+    ) -> dict[str, Any]:
+        """Put together the record that every output is made from. Keys never disappear."""
+        site, options, now_s = self.site, self.options, time.time()
+        progress = trial.progress if trial else None
+        started_at_s = stuck_since or (trial.started_at_s if trial else now_s)
+        if not facts.completed and stuck_since is None and trial:
+            stuck_since = trial.started_at_s
+        tasks, disk = facts.tasks or (passive.tasks if passive else None), facts.disk
+        spent = [
+            cost_of(t.facts.level, len(t.facts.writes_s), site.disks)
+            for t in {id(t): t for t in (lite, trial) if t}.values()
+        ]
+        return {
+            "schema": READING_SCHEMA,
+            "time": instant(now_s),
+            "host": plain(os.uname().nodename, 255),
+            "instance_id": options.instance_id,
+            "volume_id": self._volume_of(disk),
+            "volume_ids": site.volume_ids,
+            "path": site.path,
+            "mount": site.mount.point,
+            "fs": site.mount.fs,
+            "device": site.partition or site.mount.source,
+            "disks": [one.name for one in site.disks],
+            "level": options.level,
+            "reached": facts.level,
+            "engine": options.engine if facts.level == "classic" else "inproc",
+            "verdict": judged.verdict,
+            "cause": judged.cause,
+            "reason": judged.reason,
+            "completed": facts.completed,
+            "started_at": instant(started_at_s),
+            "stuck_since": instant(stuck_since) if stuck_since else None,
+            "total_s": None if facts.level == "passive" else facts.elapsed_s,
+            "dd_s": facts.dd_s,
+            "dd_measured": facts.level == "classic",
+            "io_delay_ms": None if facts.io_delay_s is None else 1000 * facts.io_delay_s,
+            "healthy_s": facts.healthy_s,
+            "ratio": facts.ratio,
+            "open_ms": _ms(progress.began_s, progress.opened_s) if progress else None,
+            "write_ms": [1000 * seconds for seconds in facts.writes_s],
+            "lite_ms": [1000 * seconds for seconds in lite.facts.writes_s]
+            if lite and lite is not trial
+            else [],
+            "close_ms": _ms(progress.marks[-1], progress.closed_s) if progress and progress.marks else None,
+            "cpu_wait_ms": 1000 * facts.cpu_wait_s,
+            "startup_ms": options.startup_ms,
+            "error": facts.failure[0] if facts.failure else None,
+            "disk": disk.shown() if disk else None,
+            "before": passive.disk.shown() if passive and passive.disk else None,
+            "pressure_ms": {k: v / 1000 for k, v in trial.pressure_us.items()} if trial else None,
+            "nvme": nvme_delta(nvme, self._nvme()) if nvme else None,
+            "dstate": vars(tasks) if tasks else None,
+            "observer_hung": trial.observer_hung if trial else False,
+            "cost": {
+                key: sum(getattr(cost, key) for cost in spent) for key in ("writes", "flushes", "credits")
+            },
+            "credits_total": self.memory.credits_total,
+            "skipped": list(skipped),
+            "state_in_memory": self.rooms.in_memory,
+            "version": VERSION,
+        }
+
+    def _volume_of(self, disk: Delta | None) -> str | None:
+        named = {one.name: one.volume_id for one in self.site.disks}
+        first = next(iter(self.site.volume_ids), None)
+        return (named.get(disk.disk) or first) if disk else first
+
+
+def _ms(start_s: float, end_s: float | None) -> float | None:
+    return None if end_s is None else 1000 * (end_s - start_s)
+
+
+def options_deadline(options: Options, started_s: float) -> float:
+    """Seconds left of the deadline, which counts from when the run began."""
+    return max(options.warn, options.deadline - (time.monotonic() - started_s))
+
+
+# ---------------------------------------------------------------- words for people
+
+
+def headline(reading: dict[str, Any], most: int = 400) -> str:
+    """One line that says it all, and fits where it must."""
+    name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"]
+    if reading["cause"] == NOT_MEASURED:
+        return f"{reading['verdict'].upper()} {reading['mount']}: {reading['reason']}"[:most]
+    text = (
+        f"{reading['verdict'].upper()} {reading['mount']} ({name}): {reading['cause']}, {_dd_words(reading)}"
+    )
+    disk, dstate = reading["disk"], reading["dstate"]
+    if disk and disk["await_ms"] is not None and reading["verdict"] != OK:
+        text += f", {disk['per_s']:.0f} I/Os a second of {duration(disk['await_ms'] / 1000)} each"
+    if dstate and dstate["most"]:
+        text += f", {dstate['most']} in state D: " + ", ".join(_groups_in_words(dstate["top"])[:3])
+    if (reading["startup_ms"] or 0) >= 1000:  # noqa: PLR2004 - a second
+        text += f", started in {duration(reading['startup_ms'] / 1000)}"
+    return text if len(text) <= most else text[: most - 1] + "~"
+
+
+def _groups_in_words(top: Sequence[dict[str, Any]]) -> list[str]:
+    counts: dict[str, int] = {}
+    for group in top:
+        name = f"{group['comm']} [{group['wchan']}]"
+        counts[name] = counts.get(name, 0) + group["count"]
+    return [f"{count} {name}" for name, count in counts.items()]
+
+
+def _dd_words(reading: dict[str, Any]) -> str:
+    if reading["reached"] == "passive" and reading["cause"] == STALLED:
+        return f"nothing has come back for {duration(reading['dd_s'])}"
+    if reading["dd_s"] is None:
+        return "no write asked for" if reading["reached"] == "passive" else "not measured"
+    if not reading["completed"]:
+        return f"a write has not ended in {duration(reading['dd_s'])}"
+    return f"dd {'took' if reading['dd_measured'] else 'would take'} {duration(reading['dd_s'])}"
+
+
+def nagios_line(reading: dict[str, Any], lines: Lines) -> str:
+    """The headline with performance data."""
+    dd = "U" if reading["dd_s"] is None else f"{reading['dd_s']:.6f}s"
+    data = [f"dd={dd};{lines.warn_s:g};{lines.crit_s:g};0"]
+    data.append(f"io_delay={reading['io_delay_ms'] or 0:.3f}ms;;;0")
+    data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
+    data.append(f"credits={reading['credits_total']:.0f}c")
+    return f"DDPROBE {headline(reading).replace('|', '/')} | {' '.join(data)}"
+
+
+EXITS: Final = {
+    "nagios": {OK: 0, WARN: 1, CRIT: 2, UNKNOWN: 3},
+    "npd": {OK: 0, WARN: 1, CRIT: 1, UNKNOWN: 2},
+    "cron": {OK: 0, WARN: 0, CRIT: 0, UNKNOWN: 3},
+}
+
+
+# ---------------------------------------------------------------- outputs on this host
+
+
+def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
+    """Write to stdout or stderr without ever waiting for whoever should read it."""
+    raw, until_s = text.encode("utf-8", "replace"), time.monotonic() + within_s
+    try:
+        if kind_of(os.fstat(fd)) == "file":
+            copy = os.dup(fd)
+            done = Errand(lambda send: send(os.write(copy, raw)), keep=[copy]).answer(within_s)
+            os.close(copy)
+            return done is not None
+        poll = select.poll()
+        poll.register(fd, select.POLLOUT)
+        while raw and (left_s := until_s - time.monotonic()) > 0:
+            if poll.poll(int(left_s * 1000) + 1):
+                raw = raw[os.write(fd, raw[:4096]) :]
+    except OSError:
+        return False
+    return not raw
+
+
+def append_line(path: str, line: str, most: int = 5 * MIB) -> None:
+    """Append to a log that stays bounded: when it is full it becomes FILE.1."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    try:
+        if os.fstat(fd).st_size > most:
+            os.rename(path, path + ".1")
+            os.close(fd)
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        os.write(fd, line.encode() + b"\n")
+    finally:
+        os.close(fd)
+
+
+PROM_METRICS: Final = (
+    ("dd_seconds", "gauge", "Seconds the classic dd took, or would take.", lambda r: r["dd_s"]),
+    ("duration_seconds", "gauge", "Seconds the write that was made took so far.", lambda r: r["total_s"]),
+    ("completed", "gauge", "1 when the write ended.", lambda r: int(r["completed"])),
+    ("verdict", "gauge", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXITS["nagios"][r["verdict"]]),
+    ("io_delay_seconds", "gauge", "Seconds one request waits.", lambda r: _seconds(r["io_delay_ms"])),
+    (
+        "startup_seconds",
+        "gauge",
+        "Seconds the probe itself took to start.",
+        lambda r: _seconds(r["startup_ms"]),
+    ),
+    ("credits_total", "counter", "I/O credits spent by the probe.", lambda r: r["credits_total"]),
+)
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def prom_text(readings: Sequence[dict[str, Any]]) -> str:
+    """All readings as a textfile for node_exporter: no timestamps, and labels of bounded number."""
+    lines = []
+    for name, kind, help_text, value_of in PROM_METRICS:
+        lines += [f"# HELP ddprobe_{name} {help_text}", f"# TYPE ddprobe_{name} {kind}"]
+        for reading in readings:
+            value = value_of(reading)
+            if value is not None:
+                lines.append(f"ddprobe_{name}{{{_labels(reading)}}} {value:.9g}")
+    lines += ["# HELP ddprobe_cause 1 for the cause of the verdict.", "# TYPE ddprobe_cause gauge"]
+    for reading in readings:
+        lines += [
+            f'ddprobe_cause{{{_labels(reading)},cause="{cause}"}} {int(cause == reading["cause"])}'
+            for cause in CAUSES
+        ]
+    lines += ["# HELP ddprobe_dstate_tasks Threads seen in state D.", "# TYPE ddprobe_dstate_tasks gauge"]
+    for reading in readings:
+        for wchan, count in _by_wchan(reading).items():
+            lines.append(f'ddprobe_dstate_tasks{{{_labels(reading)},wchan="{_label(wchan)}"}} {count}')
+    lines += [
+        "# HELP ddprobe_last_run_timestamp_seconds When the newest reading was taken: alert on its age.",
+        "# TYPE ddprobe_last_run_timestamp_seconds gauge",
+        f"ddprobe_last_run_timestamp_seconds {time.time():.3f}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(reading: dict[str, Any]) -> str:
+    named = {"mount": reading["mount"], "device": reading["device"], "volume_id": reading["volume_id"] or ""}
+    return ",".join(f'{name}="{_label(value)}"' for name, value in named.items())
+
+
+def _label(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+def _by_wchan(reading: dict[str, Any], most: int = 10) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for group in (reading["dstate"] or {}).get("top", []):
+        counts[group["wchan"]] = counts.get(group["wchan"], 0) + group["count"]
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:most])
+
+
+def _numbers(reading: dict[str, Any]) -> dict[str, float]:
+    """What goes to tools that keep one number under one name."""
+    numbers = {
+        "dd_seconds": reading["dd_s"],
+        "completed": float(reading["completed"]),
+        "verdict": float(EXITS["nagios"][reading["verdict"]]),
+        "io_delay_seconds": _seconds(reading["io_delay_ms"]),
+        "blocked_tasks": float((reading["dstate"] or {}).get("most", 0)),
+        "startup_seconds": _seconds(reading["startup_ms"]),
+        "credits": float(reading["credits_total"]),
+    }
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _dotless(text: str) -> str:
+    kept = "".join(char if char.isalnum() or char in "-_" else "_" for char in text)
+    return kept.strip("_") or "root"
+
+
+def graphite_text(reading: dict[str, Any], prefix: str) -> str:
+    """Plaintext protocol: name, value, time."""
+    base = ".".join([prefix, _dotless(reading["host"]), _dotless(reading["volume_id"] or reading["device"])])
+    return "".join(
+        f"{base}.{name} {value:.9g} {int(time.time())}\n" for name, value in _numbers(reading).items()
+    )
+
+
+def collectd_text(reading: dict[str, Any], host: str, interval_s: float) -> str:
+    """PUTVAL lines for collectd's exec plugin."""
+    plugin = f"ddprobe-{_dotless(reading['volume_id'] or reading['device'])}"
+    return "".join(
+        f'PUTVAL "{host}/{plugin}/gauge-{name}" interval={interval_s:g} N:{value:.9g}\n'
+        for name, value in _numbers(reading).items()
+    )
+
+
+# ---------------------------------------------------------------- AWS: signed by hand, sent by a child
+
+USD_PER_METRIC_MONTH: Final = 0.30
+USD_PER_1000_PUTS: Final = 0.01
+MONTH_S: Final = 30 * 86400
+METADATA: Final = "http://169.254.169.254"
+MOST_EVENT_BYTES: Final = 4096
+EVENT_CAUSES: Final = (THROTTLED, EXHAUSTED_IDLE, STALLED, FROZEN_OR_LOCK, IO_ERROR)
+
+
+class Web:
+    """HTTP with modules imported at the start: later they might have to come from the sick disk."""
+
+    def __init__(self, *, secure: bool) -> None:
+        import hashlib
+        import hmac
+        import json
+        import socket
+
+        self.hashlib, self.hmac, self.json, self._socket = hashlib, hmac, json, socket
+        self._tls: ssl.SSLContext | None = None
+        if secure:
+            import ssl
+
+            self._tls = ssl.create_default_context()
+
+    def ask(
+        self, method: str, url: str, headers: dict[str, str], body: bytes = b"", within_s: float = 5.0
+    ) -> tuple[int, bytes]:
+        """Send one request; give the status and the body."""
+        scheme, name, port, path = split_url(url)
+        host: Any = name.encode()  # as bytes, or the codec for international names is read now
+        until_s = time.monotonic() + within_s
+        with self._socket.create_connection((host, port), within_s) as plain_socket:
+            connection = plain_socket
+            if scheme == "https":
+                assert self._tls is not None
+                connection = self._tls.wrap_socket(plain_socket, server_hostname=host)
+            lines = [f"{method} {path} HTTP/1.1", f"host: {host_header(url)}", "connection: close"]
+            lines += [f"{name}: {value}" for name, value in headers.items() if name != "host"]
+            lines += [f"content-length: {len(body)}", "", ""]
+            connection.sendall("\r\n".join(lines).encode() + body)
+            raw = b""
+            while len(raw) < 262144:  # noqa: PLR2004 - no answer of theirs is longer
+                connection.settimeout(max(0.01, until_s - time.monotonic()))
+                chunk = connection.recv(65536)
+                if not chunk:
+                    break
+                raw += chunk
+        return parse_answer(raw)
+
+
+def split_url(url: str) -> tuple[str, str, int, str]:
+    """Take an address apart; raises UsageError for what is none."""
+    scheme, _, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    host, colon, port = place.rpartition(":") if place.rpartition(":")[2].isdigit() else (place, "", "")
+    if scheme not in ("http", "https") or not host:
+        raise UsageError(f"{url} is no address; write http://HOST:PORT or https://HOST")
+    default = 443 if scheme == "https" else 80
+    return scheme, host.strip("[]"), int(port) if colon else default, slash + path or "/"
+
+
+def host_header(url: str) -> str:
+    """Host as it is sent, and signed."""
+    return url.partition("://")[2].partition("/")[0]
+
+
+def parse_answer(raw: bytes) -> tuple[int, bytes]:
+    """Status and body of an HTTP/1.1 answer that was read to its end."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    words = head.split(b" ", 2)
+    if len(words) < 2 or not words[1].isdigit():  # noqa: PLR2004 - version and status
+        raise OSError(errno.EPROTO, "the answer is no HTTP")
+    if b"transfer-encoding: chunked" in head.lower():
+        body = _dechunk(body)
+    return int(words[1]), body
+
+
+def _dechunk(raw: bytes) -> bytes:
+    body = b""
+    while raw:
+        size, _, raw = raw.partition(b"\r\n")
+        length = int(size.split(b";")[0] or b"0", 16)
+        if not length:
+            break
+        body, raw = body + raw[:length], raw[length + 2 :]
+    return body
+
+
+class Caller(Values):
+    """Who signs, and where."""
+
+    region: str
+    instance_id: str
+    key_id: str
+    secret: str
+    token: str
+    expires: str
+
+
+def ask_metadata(web: Web, base: str) -> Caller:
+    """Fetch region, instance and the role's credentials over IMDSv2."""
+    ttl = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
+    status, token = web.ask("PUT", f"{base}/latest/api/token", ttl, within_s=1.0)
+    if status != 200:  # noqa: PLR2004 - HTTP
+        raise OSError(errno.EPROTO, f"instance metadata answered {status} to the request for a token")
+    header = {"x-aws-ec2-metadata-token": token.decode()}
+
+    def get(path: str) -> str:
+        status, body = web.ask("GET", f"{base}/latest/{path}", header, within_s=1.0)
+        if status != 200:  # noqa: PLR2004 - HTTP
+            raise OSError(
+                errno.EPROTO, f"instance metadata answered {status} to {path}: is there an instance role?"
+            )
+        return body.decode()
+
+    roles = get("meta-data/iam/security-credentials/").split()
+    if not roles:
+        raise OSError(errno.EPROTO, "instance metadata names no role: attach an instance profile")
+    found = web.json.loads(get(f"meta-data/iam/security-credentials/{roles[0]}"))
+    return Caller(
+        region=get("meta-data/placement/region").strip(),
+        instance_id=get("meta-data/instance-id").strip(),
+        key_id=found["AccessKeyId"],
+        secret=found["SecretAccessKey"],
+        token=found["Token"],
+        expires=found["Expiration"],
+    )
+
+
+class Request(Values):
+    """One call of an AWS API, not yet signed."""
+
+    service: str
+    content_type: str
+    target: str | None
+    body: bytes
+
+
+def sign(web: Web, caller: Caller, request: Request, url: str, at_s: float) -> dict[str, str]:
+    """Make the headers of a signed request: Signature Version 4 of a POST to ``/``."""
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at_s))
+    headers = {"content-type": request.content_type, "host": host_header(url), "x-amz-date": moment}
+    if caller.token:
+        headers["x-amz-security-token"] = caller.token
+    if request.target:
+        headers["x-amz-target"] = request.target
+    names = ";".join(sorted(headers))
+    sha256 = web.hashlib.sha256
+    path = split_url(url)[3]
+    canonical = ["POST", path, "", *(f"{name}:{headers[name]}" for name in sorted(headers)), "", names]
+    canonical.append(sha256(request.body).hexdigest())
+    scope = f"{moment[:8]}/{caller.region}/{request.service}/aws4_request"
+    digest = sha256("\n".join(canonical).encode()).hexdigest()
+    key = f"AWS4{caller.secret}".encode()
+    for part in scope.split("/"):
+        key = web.hmac.new(key, part.encode(), "sha256").digest()
+    to_sign = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}"
+    signature = web.hmac.new(key, to_sign.encode(), "sha256").hexdigest()
+    headers["authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={caller.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    )
+    return headers
+
+
+def endpoint(service: str, region: str) -> str:
+    """Address of a service, by the variables every AWS tool heeds or by its region."""
+    variable = {"monitoring": "CLOUDWATCH", "events": "EVENTBRIDGE"}[service]
+    named = os.environ.get(f"AWS_ENDPOINT_URL_{variable}") or os.environ.get("AWS_ENDPOINT_URL")
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return (named or f"https://{service}.{region}.{suffix}").rstrip("/") + "/"
+
+
+def quote(text: str) -> str:
+    """Percent-encode for a form, as AWS wants it."""
+    safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~"
+    return "".join(chr(byte) if chr(byte) in safe else f"%{byte:02X}" for byte in text.encode())
+
+
+def metric_values(reading: dict[str, Any]) -> dict[str, tuple[float, str]]:
+    """Two metrics for a volume, no more: each costs by the month."""
+    values = {"BlockedTasks": (float((reading["dstate"] or {}).get("most", 0)), "Count")}
+    if reading["dd_s"] is not None:
+        values["SyncWriteTime"] = (float(reading["dd_s"]), "Seconds")
+    return values
+
+
+def put_metric_data(readings: Sequence[dict[str, Any]], namespace: str) -> Request:
+    """Form of a PutMetricData with every reading that knows its volume."""
+    form = {"Action": "PutMetricData", "Version": "2010-08-01", "Namespace": namespace}
+    number = 0
+    for reading in readings:
+        for name, (value, unit) in metric_values(reading).items():
+            number += 1
+            member = f"MetricData.member.{number}"
+            form[f"{member}.MetricName"], form[f"{member}.Unit"] = name, unit
+            form[f"{member}.Value"], form[f"{member}.Timestamp"] = f"{value:.9g}", reading["time"]
+            form[f"{member}.Dimensions.member.1.Name"] = "VolumeId"
+            form[f"{member}.Dimensions.member.1.Value"] = reading["volume_id"]
+    body = "&".join(f"{quote(name)}={quote(value)}" for name, value in form.items()).encode()
+    kind = "application/x-www-form-urlencoded; charset=utf-8"
+    return Request(service="monitoring", content_type=kind, target=None, body=body)
+
+
+def emf_line(reading: dict[str, Any], namespace: str) -> str:
+    """Write a reading as an embedded-metric-format event for the CloudWatch agent."""
+    values = metric_values(reading)
+    described = [{"Name": name, "Unit": unit} for name, (_, unit) in values.items()]
+    directive = {"Namespace": namespace, "Dimensions": [["VolumeId"]], "Metrics": described}
+    event = {
+        "_aws": {
+            "Timestamp": int(time.time() * 1000),
+            "LogGroupName": "ddprobe",
+            "CloudWatchMetrics": [directive],
+        },
+        "VolumeId": reading["volume_id"],
+        "Verdict": reading["verdict"],
+        "Cause": reading["cause"],
+    }
+    return json_text(event | {name: value for name, (value, _) in values.items()}) + "\n"
+
+
+def event_detail(reading: dict[str, Any], instance_id: str) -> str:
+    """Write a stall as evidence for the watchdog: at most 4 KB, the least frequent tasks left out first."""
+    top = [
+        {key: group[key] for key in ("comm", "wchan", "count")}
+        for group in (reading["dstate"] or {}).get("top", [])
+    ]
+    while True:
+        detail = json_text(
+            {
+                "schema": EVENT_SCHEMA,
+                "instance_id": instance_id,
+                "volume_id": reading["volume_id"],
+                "verdict": reading["verdict"],
+                "cause": reading["cause"],
+                "total_s": reading["total_s"] or 0.0,  # of the write that was made; 0 when we only watched
+                "started_at": reading["started_at"],
+                "top": top,
+            }
+        )
+        if len(detail) <= MOST_EVENT_BYTES or not top:
+            return detail
+        top.pop()
+
+
+def put_events(readings: Sequence[dict[str, Any]], bus: str, instance_id: str) -> Request:
+    """Body of a PutEvents onto the watchdog's bus."""
+    entries = [
+        {
+            "Source": "burstwatch.ddprobe",
+            "DetailType": "stall",
+            "EventBusName": bus,
+            "Detail": event_detail(reading, reading["instance_id"] or instance_id),
+        }
+        for reading in readings
+    ]
+    kind = "application/x-amz-json-1.1"
+    return Request(
+        service="events",
+        content_type=kind,
+        target="AWSEvents.PutEvents",
+        body=json_text({"Entries": entries}).encode(),
+    )
+
+
+def call_aws(web: Web, caller: Caller, request: Request) -> None:
+    """Sign and send; raises OSError with what AWS said when it does not take it."""
+    url = endpoint(request.service, caller.region)
+    status, answer = web.ask("POST", url, sign(web, caller, request, url, time.time()), request.body)
+    refused = request.service == "events" and status == 200 and web.json.loads(answer).get("FailedEntryCount")  # noqa: PLR2004
+    if status != 200 or refused:  # noqa: PLR2004 - HTTP
+        raise OSError(errno.EPROTO, f"{request.service} answered {status}: {plain(answer, 300)}")
+
+
+class Sender:
+    """Sends readings to AWS from a child, one at a time: DNS, TLS and credentials may all hang."""
+
+    def __init__(self, kind: str, options: Options, web: Web | None, every_s: float) -> None:
+        self.kind, self._options, self._web, self._every_s = kind, options, web, every_s
+        self._began_s = -1e9
+        self._waiting: list[dict[str, Any]] = []
+        self._sending: list[dict[str, Any]] = []
+        self._errand: Errand | None = None
+        self._until_s = 0.0
+        self._caller: dict[str, str] | None = None
+        self._tries = 0
+
+    def add(self, reading: dict[str, Any]) -> None:
+        """Take a reading along with the next call; the newest of each path."""
+        self._waiting = [one for one in self._waiting if one["path"] != reading["path"]] + [reading]
+
+    def pump(self) -> None:
+        """Collect what ended, start what waits."""
+        if self._errand:
+            for frame in self._errand.receive():
+                self._heed(frame)
+            if not self._errand.over and time.monotonic() < self._until_s:
+                return
+            if not self._errand.over:
+                say(f"ddprobe: {self.kind} not sent: no answer within {SEND_S:g} s")
+            self._errand.give_up()
+            self._errand = None
+        if self._waiting and time.monotonic() - self._began_s >= self._every_s:
+            self._sending, self._waiting = self._waiting, []
+            self._began_s = time.monotonic()
+            self._until_s = self._began_s + SEND_S
+            self._errand = Errand(self._send)
+
+    @property
+    def busy(self) -> bool:
+        return self._errand is not None or bool(self._waiting)
+
+    def _heed(self, frame: dict[str, Any]) -> None:
+        if "caller" in frame:
+            self._caller = frame["caller"]
+        if "fault" in frame:
+            self._tries += 1
+            self._caller = None
+            say(f"ddprobe: {self.kind} not sent: {frame['fault']}")
+            if self.kind == "event" and self._tries < 5:  # noqa: PLR2004 - then newer ones matter more
+                for reading in self._sending:
+                    if all(reading["path"] != one["path"] for one in self._waiting):
+                        self._waiting.append(reading)
+        if "done" in frame:
+            self._tries = 0
+
+    def _send(self, send: Callable[[object], None]) -> None:
+        try:
+            if self.kind == "metrics" and self._options.cloudwatch == "emf":
+                self._send_datagrams()
+            else:
+                self._send_signed(send)
+            send({"done": True})
+        except (OSError, ValueError, KeyError) as fault:
+            send({"fault": plain(getattr(fault, "strerror", None) or str(fault), 400)})
+
+    def _send_datagrams(self) -> None:
+        import socket
+
+        address = os.environ.get("AWS_EMF_AGENT_ENDPOINT", "udp://127.0.0.1:25888")
+        host, _, port = address.rpartition("/")[2].rpartition(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
+            for reading in self._sending:
+                agent.sendto(emf_line(reading, self._options.namespace).encode(), (host, int(port)))
+
+    def _send_signed(self, send: Callable[[object], None]) -> None:
+        assert self._web is not None
+        base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
+        caller = Caller(**self._caller) if self._caller else ask_metadata(self._web, base)
+        soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300))
+        if caller.expires < soon:
+            caller = ask_metadata(self._web, base)
+        send({"caller": vars(caller)})
+        if self._options.region:
+            caller = Caller(**(vars(caller) | {"region": self._options.region}))
+        request = (
+            put_metric_data(self._sending, self._options.namespace)
+            if self.kind == "metrics"
+            else put_events(self._sending, self._options.event_bus or "", caller.instance_id)
+        )
+        call_aws(self._web, caller, request)
+
+
+SEND_S: Final = 15.0
+RETRY_S: Final = 1.0
+
+
+def price_words(volumes: int, every_s: float) -> str:
+    """Say what the metrics cost before they are sent: they are the one output with a price."""
+    metrics = 2 * volumes * USD_PER_METRIC_MONTH
+    calls = MONTH_S / every_s / 1000 * USD_PER_1000_PUTS
+    return (
+        f"CloudWatch: 2 metrics for {volumes} volume(s) are ${metrics:.2f} a month, one call each"
+        f" {duration(every_s)} ${calls:.2f} (us-east-1, 30 days; with emf log ingestion instead of calls)"
+    )
+
+
+class EventGate:
+    """Lets an event through when something changed, then once in five minutes while it lasts."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[str, str, float]] = {}
+
+    def opens_for(self, reading: dict[str, Any]) -> bool:
+        path, now_s = reading["path"], time.monotonic()
+        told = (reading["verdict"], reading["cause"])
+        if (
+            reading["verdict"] not in (WARN, CRIT)
+            or reading["cause"] not in EVENT_CAUSES
+            or not reading["volume_id"]
+        ):
+            self._last.pop(path, None)
+            return False
+        last = self._last.get(path)
+        if last and now_s - last[2] < (300 if last[:2] == told else 60):
+            return False
+        self._last[path] = (*told, now_s)
+        return True
+
+
+class Outlets:
+    """Everything a reading goes to; what has to be imported or opened is so before anything is sick."""
+
+    def __init__(self, options: Options, rooms: Rooms) -> None:
+        self._options, self._rooms = options, rooms
+        self._mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        self._newest: dict[str, dict[str, Any]] = {}
+        self._errands: dict[str, Errand] = {}
+        self._gate = EventGate()
+        signed = options.cloudwatch == "api" or options.event_bus
+        web = Web(secure=endpoint("events", "x").startswith("https")) if signed else None
+        if options.graphite or options.cloudwatch:
+            import socket
+
+            self._socket = socket
+        self._metrics = (
+            Sender("metrics", options, web, options.cloudwatch_every) if options.cloudwatch else None
+        )
+        self._events = Sender("event", options, web, RETRY_S) if options.event_bus else None
+
+    def publish(self, reading: dict[str, Any]) -> None:
+        """Send a reading everywhere it is wanted; memory first."""
+        options, self._newest[reading["path"]] = self._options, reading
+        line = json_text(reading)
+        self._rooms.write(f"{reading['device'].replace('/', '-')}.json", line + "\n")
+        if options.json == "-":
+            write_stream(1, line + "\n")
+        elif options.json:
+            path = options.json
+            self._file(path, lambda: append_line(path, line))
+        if options.prom:
+            prom, text = options.prom, prom_text(list(self._newest.values()))
+            self._file(prom, lambda: replace_file(prom, text))
+        if options.collectd:
+            host = os.environ.get("COLLECTD_HOSTNAME", reading["host"])
+            write_stream(1, collectd_text(reading, host, options.interval))
+        if options.graphite:
+            text = graphite_text(reading, options.graphite_prefix)
+            self._errand("graphite", lambda send: send(self._graphite(text)))
+        self._to_aws(reading)
+
+    def _to_aws(self, reading: dict[str, Any]) -> None:
+        if self._metrics and reading["volume_id"] and reading["verdict"] != UNKNOWN:
+            self._metrics.add(reading)
+        if self._events and self._gate.opens_for(reading):
+            self._events.add(reading)
+        self.pump()
+
+    def pump(self) -> None:
+        """Move on what is being sent."""
+        for sender in (self._metrics, self._events):
+            if sender:
+                sender.pump()
+
+    def _file(self, path: str, write: Callable[[], None]) -> None:
+        """Write at once in memory; on a disk by a child, of which there is never more than one for a file."""
+        if _in_memory(path, self._mounts):
+            try:
+                write()
+            except OSError as fault:
+                say(f"ddprobe: {path} not written: {fault.strerror}")
+            return
+        self._errand(path, lambda send: send(_tried(write)))
+
+    def _errand(self, name: str, work: Callable[[Callable[[object], None]], None]) -> None:
+        earlier = self._errands.get(name)
+        if earlier and not earlier.ended():
+            say(f"ddprobe: {name} left out: the last one is not through yet")
+            return
+        if earlier:
+            earlier.give_up()
+        self._errands[name] = Errand(work)
+
+    def _graphite(self, text: str) -> str:
+        host, _, port = (self._options.graphite or "").rpartition(":")
+        try:
+            with self._socket.create_connection((host, int(port)), 5) as connection:
+                connection.sendall(text.encode())
+        except OSError as fault:
+            return str(fault)
+        return ""
+
+    def finish(self, within_s: float) -> None:
+        """Give what is on its way some time; a child that needs more goes on without us."""
+        until_s = time.monotonic() + within_s
+        while time.monotonic() < until_s and self._on_its_way():
+            time.sleep(0.005)
+        for name, errand in self._errands.items():
+            for fault in errand.receive():
+                if fault:
+                    say(f"ddprobe: {name}: {fault}")
+        late = [name for name, errand in self._errands.items() if not errand.over]
+        late += [one.kind for one in (self._metrics, self._events) if one and one.busy]
+        if late:
+            say(f"ddprobe: still on the way, and left alone: {', '.join(late)}")
+
+    def _on_its_way(self) -> bool:
+        self.pump()
+        for errand in self._errands.values():
+            if not errand.over:
+                for fault in errand.receive():
+                    if fault:
+                        say(f"ddprobe: {fault}")
+        senders = [one for one in (self._metrics, self._events) if one]
+        return any(not errand.over for errand in self._errands.values()) or any(one.busy for one in senders)
+
+
+def _tried(write: Callable[[], None]) -> str:
+    try:
+        write()
+    except OSError as fault:
+        return str(fault)
+    return ""
+
+
+# ---------------------------------------------------------------- resident
+
+
+class Notifier:
+    """Tells systemd that we are up and alive; says nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._socket: Any = None
+        self._next_s = 0.0
+        address = os.environ.get("NOTIFY_SOCKET", "")
+        if address:
+            import socket
+
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+            self._socket.setblocking(False)
+            self._address = "\0" + address[1:] if address.startswith("@") else address
+
+    def tell(self, text: str) -> None:
+        if self._socket is not None:
+            try:
+                self._socket.sendto(text.encode(), self._address)
+            except OSError:
+                pass
+
+    def beat(self) -> None:
+        """Show that the loop turns; at most once a second."""
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + 1
+            self.tell("WATCHDOG=1")
+
+
+LOCK_CURRENT_AND_FUTURE: Final = 1 | 2
+LOCK_ON_FAULT: Final = 4
+ALL_LOCALES: Final = "locale-archive"
+"""A file of 200 MB on some systems; it is mapped whole, and not needed."""
+
+
+def lock_memory() -> str | None:
+    """Keep what we have and will have in memory; give the reason where the kernel refuses.
+
+    Pages of files are read in now. Others are locked as they come: a fresh one is zeroes and needs no disk.
+    """
+    import ctypes
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)  # gives back what compiling this file took
+    faults = []
+    if libc.mlockall(LOCK_CURRENT_AND_FUTURE | LOCK_ON_FAULT):
+        faults.append(os.strerror(ctypes.get_errno()))
+    for line in read_text("/proc/self/maps").splitlines():
+        bounds, rights, _, _, inode, *name = line.split(None, 5)
+        if inode == "0" or "r" not in rights or ALL_LOCALES in "".join(name):
+            continue
+        start, end = (int(edge, 16) for edge in bounds.split("-"))
+        if libc.mlock(ctypes.c_void_p(start), ctypes.c_size_t(end - start)):
+            faults.append(os.strerror(ctypes.get_errno()))
+    if faults:
+        return f"memory is not all locked ({faults[0]}): raise LimitMEMLOCK to 64M or grant CAP_IPC_LOCK"
+    return None
+
+
+class Resident:
+    """Looks at every path for ever: the counters every few seconds, a write now and then."""
+
+    def __init__(
+        self, options: Options, probes: Sequence[Probe], outlets: Outlets, notifier: Notifier
+    ) -> None:
+        self._options, self._probes, self._outlets, self._notifier = options, probes, outlets, notifier
+        self._stopping = False
+        now_s = time.monotonic()
+        first_s = now_s + random_below(options.jitter)
+        self._write_s = {probe.site.path: first_s for probe in probes}
+        self._look_s = now_s + options.passive_every
+        self._named_s: dict[str, float] = {}
+        self._last: dict[str, tuple[str, str]] = {}
+
+    def stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def serve(self, rounds: int | None = None) -> None:
+        """Go round until told to stop."""
+        self._notifier.tell("READY=1")
+        while not self._stopping and rounds != 0:
+            rounds = None if rounds is None else rounds - 1
+            self._go_round()
+            due_s = min(self._look_s, *self._write_s.values())
+            time.sleep(min(1.0, max(0.0, due_s - time.monotonic())))
+        self._notifier.tell("STOPPING=1")
+
+    def _go_round(self) -> None:
+        self._notifier.beat()
+        now_s = time.monotonic()
+        if now_s >= self._look_s:
+            self._look_s = now_s + self._options.passive_every
+            for probe in self._probes:
+                self._look(probe)
+        for probe in self._probes:
+            if time.monotonic() >= self._write_s[probe.site.path]:
+                self._write_s[probe.site.path] = time.monotonic() + self._options.interval
+                self._tell(probe, probe.run(time.monotonic(), skip_look=True))
+        self._outlets.pump()
+        reap()
+
+    def _look(self, probe: Probe) -> None:
+        """Read the counters; when they are bad, see who waits and tell, and write no more for now."""
+        probe.watches.look(even_if_just_done=True)
+        judged = judge(probe.passive_facts(probe.watches.sickest(), None), probe.lines)
+        probe.watches.restart()
+        path, now_s = probe.site.path, time.monotonic()
+        if judged.verdict not in (WARN, CRIT):
+            return
+        if judged.cause == STALLED:
+            self._write_s[path] = max(self._write_s[path], now_s + self._options.passive_every)
+        known = SEVERITIES.index(self._last.get(path, (OK, ""))[0]) if path in self._last else 0
+        changed = SEVERITIES.index(judged.verdict) > known
+        if changed or now_s - self._named_s.get(path, -1e9) >= self._options.interval:
+            self._named_s[path] = now_s
+            self._tell(probe, probe.passive_reading())
+
+    def _tell(self, probe: Probe, reading: dict[str, Any]) -> None:
+        told = (reading["verdict"] if reading["verdict"] in SEVERITIES else WARN, reading["cause"])
+        if self._last.get(probe.site.path) != told:
+            say(f"ddprobe: {headline(reading)}")
+            self._notifier.tell(f"STATUS={headline(reading, 200)}")
+        self._last[probe.site.path] = told
+        self._outlets.publish(reading)
+
+
+def random_below(seconds: float) -> float:
+    """Spread a fleet over time."""
+    return seconds * int.from_bytes(os.urandom(4), "little") / 2**32
+
+
+# ---------------------------------------------------------------- the command line
+
+MODES: Final = {
+    "run": "one run, for cron, a timer, Nagios or node-problem-detector",
+    "serve": "stay resident, memory locked, and look by its own schedule",
+    "passive": "read counters and tasks only, ask the disk for nothing",
+    "explain": "show mount, disk, volume and the cost of a run; write nothing",
+}
+EVERY: Final = "run serve passive explain"
+WRITING: Final = "run serve explain"
+MEASURING: Final = "run serve passive"
+
+OPTIONS: Final = (
+    # name, metavar, kind, default, modes, help
+    ("level", "LEVEL", "lite classic ladder passive", "ladder", WRITING, "how far to go: see LEVELS"),
+    (
+        "engine",
+        "ENGINE",
+        "inproc dd",
+        "inproc",
+        WRITING,
+        "who makes the classic writes: this process, or dd itself",
+    ),
+    ("file", "NAME", "name", ".ddprobe", WRITING, "our own file in PATH"),
+    (
+        "data",
+        "DATA",
+        "zero random",
+        "zero",
+        "run serve",
+        "random where zeros cost nothing: btrfs, zfs, thin layers",
+    ),
+    ("writes", "N", "count", "", "run serve", "4 KiB writes of the lite level: 1, and 5 on the ladder"),
+    ("warn", "TIME", "time", "1s", MEASURING, "WARN when the classic dd takes, or would take, this long"),
+    ("crit", "TIME", "time", "5s", MEASURING, "CRIT from here"),
+    (
+        "ratio",
+        "N",
+        "number",
+        "10",
+        "run serve",
+        "WARN at this multiple of the healthy median of an idle disk",
+    ),
+    (
+        "climb",
+        "TIME",
+        "time",
+        "100ms",
+        "run serve",
+        "the ladder goes on to classic when one lite write takes so long",
+    ),
+    ("classic-every", "TIME", "time", "150s", "run serve", "the ladder climbs no more often than this"),
+    ("deadline", "TIME", "time", "30s", "run serve", "a write not done by then is left alone, and reported"),
+    ("look", "TIME", "time", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
+    ("interval", "TIME", "time", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
+    ("passive-every", "TIME", "time", "5s", "serve", "how often to read the counters"),
+    (
+        "jitter",
+        "TIME",
+        "time",
+        "0s",
+        "run serve",
+        "wait a random time up to this first, so that a fleet does not probe at once",
+    ),
+    ("max-credit-share", "SHARE", "share", "1%", WRITING, "spend no more than this share of the baseline"),
+    ("baseline-iops", "N", "number", "100", WRITING, "the baseline it is a share of"),
+    ("allow-fs", "FS", "list", "", WRITING, "write on this kind of file system although it is no local disk"),
+    ("require-ebs", "", "flag", "", EVERY, "UNKNOWN where the path is on no EBS volume"),
+    ("volume-id", "ID", "volume", "", EVERY, "the volume below PATH, where the device does not say (Xen)"),
+    ("no-dstate", "", "flag", "", MEASURING, "do not look at processes"),
+    ("top", "N", "count", "10", MEASURING, "groups of blocked tasks to report"),
+    ("nvme-json", "FILE", "name", "", MEASURING, "take EBS counters from what another tool wrote as JSON"),
+    ("run-dir", "DIR", "name", "", MEASURING, "where locks and the newest readings are; must be in memory"),
+    (
+        "exit-style",
+        "STYLE",
+        "nagios npd cron",
+        "nagios",
+        "run passive",
+        "what the exit code means: see EXIT CODES",
+    ),
+    ("json", "FILE|-", "name", "", EVERY, "append each reading as a line of JSON; - is stdout"),
+    ("prom", "FILE", "prom", "", MEASURING, "keep a textfile for node_exporter"),
+    ("collectd", "", "flag", "", MEASURING, "print PUTVAL lines for collectd's exec plugin"),
+    ("graphite", "HOST:PORT", "address", "", MEASURING, "send plaintext metrics"),
+    ("graphite-prefix", "TEXT", "name", "ddprobe", MEASURING, "what their names begin with"),
+    (
+        "cloudwatch",
+        "HOW",
+        "emf api",
+        "",
+        EVERY,
+        "two metrics for each volume: by the agent, or signed with the instance role",
+    ),
+    ("cloudwatch-every", "TIME", "time", "60s", EVERY, "send them no more often than this"),
+    ("namespace", "TEXT", "name", "ddprobe", MEASURING, "their namespace"),
+    ("event-bus", "BUS", "name", "", MEASURING, "put stalls on the watchdog's event bus, name or ARN"),
+    ("region", "REGION", "name", "", MEASURING, "the region of both, if not the instance's"),
+)
+"""Every option once: parser, help and the tests of the pages read it."""
+
+
+class Options(Values):
+    """The command line, read and checked."""
+
+    mode: str
+    paths: tuple[str, ...]
+    level: str
+    engine: str
+    file: str
+    data: str
+    writes: int
+    warn: float
+    crit: float
+    ratio: float
+    climb: float
+    classic_every: float
+    deadline: float
+    look: float
+    interval: float
+    passive_every: float
+    jitter: float
+    max_credit_share: float
+    baseline_iops: float
+    allow_fs: tuple[str, ...]
+    require_ebs: bool
+    volume_id: str | None
+    dstate: bool
+    top: int
+    nvme_json: str | None
+    run_dir: str | None
+    exit_style: str
+    json: str | None
+    prom: str | None
+    collectd: bool
+    graphite: str | None
+    graphite_prefix: str
+    cloudwatch: str | None
+    cloudwatch_every: float
+    namespace: str
+    event_bus: str | None
+    region: str | None
+    startup_ms: float | None
+    instance_id: str | None
+
+
+UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+SHAPES: Final = {
+    "time": "a time such as 500ms, 5s or 2m",
+    "number": "a number above 0",
+    "count": "a whole number from 1 to 1000",
+    "share": "a share such as 1% or 0.01, at most 100%",
+    "volume": "a volume id such as vol-0123456789abcdef0",
+    "prom": "a file whose name ends in .prom",
+    "address": "HOST:PORT",
+    "name": "a value",
+}
+
+
+def parse_value(kind: str, text: str) -> Any:
+    """Read one option's value; None when it has not the shape its kind asks for."""
+    if kind in ("name", "list"):
+        return text or None
+    if kind == "time":
+        number = text.rstrip("mhs")
+        unit = UNITS_S.get(text[len(number) :])
+        return None if unit is None or (value := _number(number)) is None else value * unit
+    if kind == "share":
+        value = _number(text.rstrip("%"))
+        value = value / 100 if value is not None and text.endswith("%") else value
+        return value if value is not None and 0 < value <= 1 else None
+    if kind == "number":
+        return value if (value := _number(text)) else None
+    if kind == "count":
+        return int(text) if text.isdigit() and 1 <= int(text) <= 1000 else None  # noqa: PLR2004 - see SHAPES
+    if kind == "volume":
+        return volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1))
+    if kind == "prom":
+        return text if text.endswith(".prom") and "/" in text else None
+    if kind == "address":
+        host, _, port = text.rpartition(":")
+        return text if host and port.isdigit() and 0 < int(port) < 65536 else None  # noqa: PLR2004 - ports
+    return text if text in kind.split() else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e9 else None  # noqa: PLR2004 - and so neither inf nor nan
+
+
+def parse_command(words: Sequence[str]) -> Options:
+    """Read the command line; raises UsageError with every fault in it."""
+    faults: list[str] = []
+    given, paths = _split_words(words, faults)
+    mode = paths.pop(0) if paths else ""
+    if mode not in MODES:
+        raise UsageError(f"{mode or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help")
+    values: dict[str, Any] = {}
+    for name, _, kind, default, modes, _ in OPTIONS:
+        texts = given.pop(name, [])
+        if texts and mode not in modes.split():
+            faults.append(f"--{name} means nothing to {mode}")
+        values[name.replace("-", "_")] = _value_of(name, kind, texts, default, faults)
+    faults += [f"there is no option --{name}" for name in given]
+    if mode == "passive":
+        values["level"] = "passive"
+    if values["interval"] is None:
+        values["interval"] = _usual_interval(mode)
+    if values["look"] is None:
+        values["look"] = 2.0 if mode == "passive" else 1.0
+    if not paths:
+        paths = ["/"] if mode in ("passive", "explain") else ["/var/lib/ddprobe"]
+    if not faults:
+        faults += _contradictions(mode, values)
+    if faults:
+        raise UsageError("; ".join(faults) + "; see ddprobe --help")
+    tag = read_text("/sys/class/dmi/id/board_asset_tag")
+    values["dstate"] = not values.pop("no_dstate")
+    return Options(
+        mode=mode,
+        paths=tuple(paths),
+        startup_ms=None,
+        instance_id=plain(tag) if tag.startswith("i-") else None,
+        **values,
+    )
+
+
+def _usual_interval(mode: str) -> float:
+    if mode == "serve":
+        collectd = os.environ.get("COLLECTD_INTERVAL", "")
+        return max(30.0, _number(collectd) or 30.0)
+    return 300.0
+
+
+def _split_words(words: Sequence[str], faults: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    kinds = {name: kind for name, _, kind, _, _, _ in OPTIONS}
+    given: dict[str, list[str]] = {}
+    paths: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return given, paths + rest
+        if not word.startswith("-") or word == "-":
+            paths.append(word)
+            continue
+        name, equals, text = word.lstrip("-").partition("=")
+        if kinds.get(name) == "flag":
+            given.setdefault(name, []).append("yes")
+        elif equals or name not in kinds:
+            given.setdefault(name, []).append(text)
+        elif rest:
+            given.setdefault(name, []).append(rest.pop(0))
+        else:
+            faults.append(f"--{name} needs a value")
+    return given, paths
+
+
+def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list[str]) -> Any:
+    if kind == "flag":
+        return bool(texts)
+    if kind == "list":
+        return tuple(texts)
+    text = texts[-1] if texts else default
+    if not text and not texts:
+        return 0 if kind == "count" else None
+    value = parse_value(kind, text)
+    if value is None:
+        shape = SHAPES.get(kind) or f"one of {', '.join(kind.split())}"
+        faults.append(f"--{name} takes {shape}, not {text!r}")
+    return value
+
+
+def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
+    faults = []
+    crit = f"--crit {values['crit']:g}s"
+    if values["warn"] > values["crit"]:
+        faults.append(f"--warn {values['warn']:g}s is above {crit}")
+    if mode != "passive" and values["deadline"] < values["crit"]:
+        faults.append(f"--deadline {values['deadline']:g}s is below {crit}: no verdict could be reached")
+    if "/" in values["file"] or values["file"] in (".", ".."):
+        faults.append(f"--file is a name in PATH, not a path: {values['file']!r}")
+    if values["collectd"] and values["json"] == "-":
+        faults.append("--collectd and --json - both want stdout")
+    rate = values["max_credit_share"] * values["baseline_iops"]
+    level = "classic" if values["level"] == "classic" else "lite"
+    cost = CLASSIC_CREDITS if level == "classic" else LITE_CREDITS * (values["writes"] or 5)
+    if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:
+        spent, share = cost / values["interval"], values["max_credit_share"]
+        faults.append(
+            f"{level} every {values['interval']:g} s spends {spent:.2g} credits/s, more than {share:.2g}"
+            f" x {values['baseline_iops']:g} IOPS: every {cost / rate:.0f} s is possible"
+        )
+    return faults
+
+
+LEVELS_HELP: Final = """\
+LEVELS (credits a time, flushes counted)
+  passive   0    the kernel's counters and tasks only
+  lite      2    one 4 KiB synchronous write, in place
+  classic  86    dd if=/dev/zero bs=1M count=10 oflag=sync
+  ladder   10    passive, five lite writes, and classic only if they are slow
+
+EXIT CODES
+  nagios    0 OK, 1 WARN, 2 CRIT, 3 UNKNOWN (not measured, bad usage)
+  npd       0 OK, 1 problem, 2 unknown; one line of at most 80 characters
+  cron      0 for every measured verdict, 3 otherwise; prints what is not OK
+"""
+EXAMPLES_HELP: Final = """\
+EXAMPLES
+  ddprobe explain /data                what is it on, and what would a run cost?
+  ddprobe run /data                    the ladder, with the answer Nagios wants
+  ddprobe run --level classic --engine dd /data     the dd everybody types
+  ddprobe passive --json -             who is stuck? asks the disk for nothing
+  ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter
+
+What to do about a stall: runbooks/HostStallReported.md
+Fields, cost and caveats: ddprobe.md
+"""
+
+
+PATH_HELP: Final = "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only."
+
+
+def help_text() -> str:
+    """Everything there is to ask for, in 80 columns."""
+    lines = ["usage: ddprobe run|serve|passive|explain [OPTIONS] [PATH...]", ""]
+    lines += ["How long does a synchronous write here take, and who is stuck meanwhile?", ""]
+    lines += [f"  {mode:<8} {words}" for mode, words in MODES.items()]
+    lines += [
+        "",
+        "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only.",
+        "",
+        "OPTIONS",
+    ]
+    for name, metavar, kind, default, _, words in OPTIONS:
+        choices = " " + "|".join(kind.split()) if " " in kind else ""
+        lines.append(f"  --{name} {choices.strip() or metavar}".rstrip())
+        lines += _wrapped(words + (f" (default {default})" if default else ""), "      ")
+    return "\n".join([*lines, "  --help, --version", "", LEVELS_HELP, EXAMPLES_HELP])
+
+
+def _wrapped(text: str, indent: str, width: int = 80) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(indent) + len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return [indent + line for line in lines]
+
+
+def explanation(options: Options, site: Site) -> str:
+    """What a path stands on and what a run costs there."""
+    mount = site.mount
+    rows = [
+        ("path", site.path if site.answered else f"{site.path} (the disk did not answer)"),
+        ("mount", f"{mount.point} ({mount.fs}, {mount.options})"),
+        ("device", f"{site.partition or mount.source} ({mount.dev})"),
+    ]
+    for disk in site.disks:
+        rows.append(("disk", f"{disk.name}, {disk.size_gib:.4g} GiB, {disk.model or 'no model'}"))
+        rows.append(("volume", disk.volume_id or "not an EBS volume, or it does not say: --volume-id"))
+        rows.append(("requests", f"up to {disk.max_io_kib} KiB; cache {disk.write_cache}"))
+    if not site.disks:
+        rows.append(("disk", "none with counters: no cause can be told"))
+    try:
+        refuse_foreign(site, options.allow_fs)
+        rows.append(("own file", f"{os.path.join(site.path, options.file)}, at most 10 MiB"))
+    except UsageError as refusal:
+        rows.append(("refused", str(refusal)))
+    rows += _cost_rows(options, site)
+    if options.cloudwatch:
+        rows.append(
+            (
+                "price",
+                price_words(max(1, len(site.volume_ids)), max(options.interval, options.cloudwatch_every)),
+            )
+        )
+    return "\n".join(_row(name, text) for name, text in rows) + "\n"
+
+
+def _row(name: str, text: str) -> str:
+    first, *others = _wrapped(text, " " * 11)
+    return "\n".join([f"{name:<10} {first.strip()}", *others])
+
+
+def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
+    rows = []
+    share = options.max_credit_share * options.baseline_iops
+    for level, writes in (("lite", 1), ("ladder", 5), ("classic", CLASSIC_BLOCKS)):
+        cost = cost_of("lite" if level == "ladder" else level, writes, site.disks)
+        used = 100 * cost.credits / options.interval / options.baseline_iops
+        flushes = f"{cost.flushes} flush" + "es" * (cost.flushes > 1)
+        asked = f"{cost.writes} write{'s' * (cost.writes > 1)} and {flushes}, {cost.credits} credits"
+        often = f"{used:.2g} % of {options.baseline_iops:g} IOPS every {duration(options.interval)}"
+        rows.append((level, f"{asked}: {often}; at most every {cost.credits / share:.0f} s"))
+    return rows
+
+
+# ---------------------------------------------------------------- main
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one command; give the exit code."""
+    began_s, taken_s = time.monotonic(), startup_s()
+    if "--version" in words or words == ["version"]:
+        write_stream(1, f"ddprobe {VERSION}\n")
+        return 0
+    if "-h" in words or "--help" in words or not words:
+        write_stream(1, help_text())
+        return 0 if words else 3
+    style = "nagios"
+    for index, word in enumerate(words):
+        if word.startswith("--exit-style"):
+            style = word.partition("=")[2] or "".join(words[index + 1 : index + 2])
+    unknown = EXITS.get(style, EXITS["nagios"])[UNKNOWN]
+    try:
+        options = parse_command(words)
+        options = Options(**(vars(options) | {"startup_ms": None if taken_s is None else 1000 * taken_s}))
+        return _do(options, began_s)
+    except ProbeError as fault:
+        if style == "nagios" and words[0] == "run":
+            write_stream(1, f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
+        else:
+            say(f"ddprobe: {fault}")
+        return unknown
+    except KeyboardInterrupt:
+        return 130
+    except Exception as fault:  # a traceback reads source files, and tells an operator nothing
+        say(f"ddprobe: fault in ddprobe itself, please report: {type(fault).__name__}: {fault}")
+        if os.environ.get("DDPROBE_DEBUG"):
+            raise
+        return unknown
+
+
+def _do(options: Options, began_s: float) -> int:
+    if options.mode == "explain":
+        for path in options.paths:
+            site = find_site(path, options.crit, options.volume_id)
+            write_stream(
+                1, json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
+            )
+        return 0
+    if options.jitter and options.mode == "run":
+        time.sleep(random_below(options.jitter))
+        began_s = time.monotonic()
+    rooms = Rooms(options.run_dir)
+    notifier = Notifier()
+    probes = [_probe(options, path, rooms, notifier.beat) for path in options.paths]
+    outlets = Outlets(options, rooms)
+    if options.cloudwatch:
+        volumes = len({one for probe in probes for one in probe.site.volume_ids})
+        say(f"ddprobe: {price_words(volumes, max(options.interval, options.cloudwatch_every))}")
+    if options.mode == "serve":
+        return _serve(options, probes, outlets, notifier)
+    readings = []
+    for probe in probes:
+        readings.append(probe.run(began_s))
+        outlets.publish(readings[-1])
+        _answer(options, readings[-1], probe.lines)
+        began_s = time.monotonic()
+    outlets.finish(5.0 if all(one["completed"] for one in readings) else 0.9)
+    return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+
+
+def _site_record(site: Site) -> dict[str, Any]:
+    return {
+        "path": site.path,
+        "mount": vars(site.mount),
+        "device": site.partition,
+        "volume_ids": site.volume_ids,
+        "disks": [vars(disk) for disk in site.disks],
+    }
+
+
+def _probe(options: Options, path: str, rooms: Rooms, heartbeat: Callable[[], None]) -> Probe:
+    site = find_site(path, options.crit, options.volume_id)
+    if options.level != "passive":
+        refuse_foreign(site, options.allow_fs)
+    if options.require_ebs and not site.volume_ids:
+        raise UsageError(
+            f"{path} is on {site.partition or site.mount.source}, which is no EBS volume (--require-ebs)"
+        )
+    return Probe(options, site, rooms, heartbeat)
+
+
+def _answer(options: Options, reading: dict[str, Any], lines: Lines) -> None:
+    if options.json == "-" or options.collectd:
+        return
+    if options.exit_style == "npd":
+        write_stream(1, headline(reading, 80) + "\n")
+    elif options.exit_style == "nagios":
+        write_stream(1, nagios_line(reading, lines) + "\n")
+    elif reading["verdict"] != OK:
+        write_stream(1, headline(reading) + "\n")
+
+
+def _serve(options: Options, probes: Sequence[Probe], outlets: Outlets, notifier: Notifier) -> int:
+    import signal
+
+    resident = Resident(options, probes, outlets, notifier)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, resident.stop)
+    try:
+        fault = lock_memory()
+    except (ImportError, MemoryError, OSError, ValueError) as trouble:
+        fault = f"memory is not locked ({trouble})"
+    if fault:
+        say(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own pages")
+    resident.serve()
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.version_info < (3, 9):  # noqa: UP036 - the message is for whoever has an older one
+        sys.stderr.write(f"ddprobe needs Python 3.9 or newer, not {sys.version.split()[0]}\n")
+        sys.exit(3)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+import ddprobe
+import pytest
+from ddprobe import Delta, Facts, Tasks, judge
+
+LINES = ddprobe.Lines(warn_s=1.0, crit_s=5.0, ratio=10.0)
+
+
+def a_disk(**changes) -> Delta:
+    """A healthy disk with nothing but our five lite writes."""
+    facts = {
+        "disk": "nvme1n1", "seconds": 1.0, "done": 10, "writes": 10, "flushes": 5, "written_kib": 20,
+        "await_ms": 0.5, "in_flight": 0, "in_flight_max": 1, "queue": 0.0, "busy_pct": 1.0, "quiet_s": 0.0,
+    }  # fmt: skip
+    return Delta(**(facts | changes))
+
+
+def tasks(**changes) -> Tasks:
+    facts = {
+        "passes": 10, "pass_ms": 1.0, "hidden": False, "most": 1, "distinct": 1, "main_only": 1, "stuck": 0,
+        "stuck_here": 0, "slow": 0, "unattributed": 0, "own_seen": 10, "own_in_d": 10,
+        "own_wchan": "folio_wait_bit", "top": [],
+    }  # fmt: skip
+    return Tasks(**(facts | changes))
+
+
+def facts(level: str = "lite", **changes) -> Facts:
+    own = {"lite": 10, "classic": 86, "passive": 0}[level]
+    usual = {
+        "level": level, "completed": True, "given_up": False, "elapsed_s": 0.003, "writes_s": (0.0005,) * 5,
+        "failure": None, "healthy_s": 0.0005, "disk": a_disk(), "own_ios": own, "tasks": None,
+        "cpu_wait_s": 0.0,
+    }  # fmt: skip
+    return Facts(**(usual | changes))
+
+
+AT_THE_LIMIT = {"done": 2000, "await_ms": 455.0, "in_flight": 46, "in_flight_max": 50, "queue": 46.0}
+PACED = {"done": 70, "await_ms": 9.0, "in_flight_max": 4, "queue": 1.0, "busy_pct": 100.0}
+STANDING = {"done": 0, "await_ms": None, "in_flight": 4, "in_flight_max": 4, "queue": 4.0, "quiet_s": 4.0}
+NOTHING = {"done": 0, "await_ms": None, "in_flight_max": 0}
+
+CASES = {
+    "a healthy write": (facts(), "ok", "ok"),
+    "the seed incident, one write": (
+        facts(elapsed_s=1.9, writes_s=(0.97, 0.97), disk=a_disk(**AT_THE_LIMIT)),
+        "crit",
+        "throttled",
+    ),
+    "the seed incident, dd": (
+        facts("classic", elapsed_s=22.4, disk=a_disk(**AT_THE_LIMIT)),
+        "crit",
+        "throttled",
+    ),
+    "the same with four beside it": (
+        facts("classic", elapsed_s=2.4, disk=a_disk(**AT_THE_LIMIT | {"await_ms": 45.0, "queue": 8.2})),
+        "warn",
+        "throttled",
+    ),
+    "3,000 IOPS and 48 waiting is busy, not sick": (
+        facts(elapsed_s=0.1, writes_s=(0.032,) * 5, disk=a_disk(done=3000, await_ms=16.0, queue=48.0)),
+        "ok",
+        "ok",
+    ),
+    "exhausted and idle, dd 14 times its median": (
+        facts("classic", elapsed_s=0.5, writes_s=(0.05,) * 10, healthy_s=0.035, disk=a_disk(**PACED)),
+        "warn",
+        "exhausted_idle",
+    ),
+    "exhausted and idle, writes paced at 100 a second": (
+        facts(writes_s=(0.0008, 0.0037, 0.0101, 0.01, 0.01), elapsed_s=0.035, disk=a_disk(await_ms=5.0)),
+        "warn",
+        "exhausted_idle",
+    ),
+    "one slow write among quick ones is noise": (
+        facts(writes_s=(0.0005, 0.0005, 0.0005, 0.09, 0.0005), elapsed_s=0.093),
+        "ok",
+        "ok",
+    ),
+    "ten times the median of a fast disk is still fast": (
+        facts(writes_s=(0.002,) * 5, healthy_s=0.0001),
+        "ok",
+        "ok",
+    ),
+    "slow without the disk being slow": (
+        facts(writes_s=(0.02,) * 5, elapsed_s=0.1, disk=a_disk(await_ms=0.3)),
+        "ok",
+        "not_this_disk",
+    ),
+    "no processor for us": (
+        facts("classic", elapsed_s=3.0, cpu_wait_s=2.8, tasks=tasks(own_in_d=1)),
+        "warn",
+        "not_this_disk",
+    ),
+    "a total stall": (
+        facts(completed=False, elapsed_s=5.1, writes_s=(), disk=a_disk(**STANDING), tasks=tasks()),
+        "crit",
+        "stalled",
+    ),
+    "a stall in the middle of a dd that had begun well": (
+        facts("classic", completed=False, elapsed_s=30, disk=a_disk(**STANDING | {"done": 40})),
+        "crit",
+        "stalled",
+    ),
+    "a frozen file system": (
+        facts(
+            completed=False,
+            elapsed_s=5.1,
+            writes_s=(),
+            disk=a_disk(**NOTHING),
+            tasks=tasks(own_wchan="percpu_rwsem_wait"),
+        ),
+        "crit",
+        "frozen_or_lock",
+    ),
+    "a frozen file system beside a busy one": (
+        facts(
+            completed=False, elapsed_s=5.1, disk=a_disk(done=900), tasks=tasks(own_wchan="percpu_rwsem_wait")
+        ),
+        "crit",
+        "frozen_or_lock",
+    ),
+    "a frozen file system, without the right to see where we wait": (
+        facts(
+            completed=False, elapsed_s=5.1, writes_s=(), disk=a_disk(**NOTHING), tasks=tasks(own_wchan="?")
+        ),
+        "crit",
+        "frozen_or_lock",
+    ),
+    "the kernel gave up": (facts(failure=("EIO", "Input/output error")), "crit", "io_error"),
+    "remounted read-only": (facts(failure=("EROFS", "Read-only file system")), "crit", "io_error"),
+    "no room": (facts(failure=("ENOSPC", "less than 30 MiB free")), "unknown", "not_measured"),
+    "passive, healthy and busy": (
+        facts("passive", disk=a_disk(done=3000, await_ms=16.0, queue=48.0, in_flight=48)),
+        "ok",
+        "ok",
+    ),
+    "passive, at the limit": (facts("passive", disk=a_disk(**AT_THE_LIMIT)), "crit", "throttled"),
+    "passive, a short queue at the limit": (
+        facts("passive", disk=a_disk(done=100, await_ms=60.0)),
+        "warn",
+        "throttled",
+    ),
+    "passive, standing": (facts("passive", disk=a_disk(**STANDING)), "crit", "stalled"),
+    "passive, frozen": (
+        facts("passive", disk=a_disk(**NOTHING), tasks=tasks(stuck=1, stuck_here=1)),
+        "warn",
+        "frozen_or_lock",
+    ),
+    "passive, stuck elsewhere": (facts("passive", tasks=tasks(stuck=3)), "ok", "not_this_disk"),
+    "passive, no disk": (facts("passive", disk=None), "unknown", "not_measured"),
+    "passive, three slow reads are no basis": (
+        facts("passive", disk=a_disk(done=3, await_ms=400.0)),
+        "ok",
+        "ok",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_verdict_and_a_cause_for(case):
+    seen, verdict, cause = CASES[case]
+    judged = judge(seen, LINES)
+    assert (judged.verdict, judged.cause) == (verdict, cause)
+    assert judged.reason
+
+
+def test_a_lite_write_tells_how_long_the_classic_dd_would_take():
+    # 970 ms for data and flush are 485 ms each; 49 such waits are 23.8 s, and 23.76 s were measured
+    assert facts(writes_s=(0.97, 0.97, 0.97)).dd_s == pytest.approx(23.77, abs=0.01)
+
+
+def test_a_stall_has_lasted_at_least_as_long_as_nothing_came_back():
+    assert facts("passive", disk=a_disk(**STANDING)).dd_s == 4.0
+    assert facts("classic", completed=False, elapsed_s=30.0).dd_s == 30.0
+
+
+def test_classic_overrules_a_lite_write_that_was_slow_by_chance():
+    lite = ddprobe.Judgement(verdict="warn", cause="exhausted_idle", reason="")
+    quick = facts("classic", elapsed_s=0.03, healthy_s=None)
+    slow = facts("classic", elapsed_s=0.5, healthy_s=None)
+    assert ddprobe.after_classic(lite, judge(quick, LINES), quick).verdict == "ok"
+    assert ddprobe.after_classic(lite, judge(slow, LINES), slow).cause == "exhausted_idle"
+
+
+def test_a_known_fault_is_worse_than_not_knowing_which_is_worse_than_a_warning():
+    assert ddprobe.worst(["ok", "crit", "unknown"]) == "crit"
+    assert ddprobe.worst(["warn", "unknown"]) == "unknown"
+    assert ddprobe.worst([]) == "unknown"

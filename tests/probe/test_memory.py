@@ -1,0 +1,110 @@
+import os
+import time
+
+import ddprobe
+import pytest
+
+
+@pytest.fixture
+def rooms(memory) -> ddprobe.Rooms:
+    return ddprobe.Rooms(str(memory))
+
+
+def test_locks_and_readings_are_kept_in_memory(rooms):
+    assert rooms.in_memory
+
+
+def test_a_folder_of_somebody_else_is_not_used(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(ddprobe.UsageError, match="--run-dir"):
+        ddprobe.Rooms(str(tmp_path / "link"))
+
+
+def test_a_folder_on_a_disk_is_used_only_when_asked_for_and_said_so(tmp_path):
+    assert not ddprobe.Rooms(str(tmp_path / "here")).in_memory
+
+
+def test_a_folder_that_was_tidied_away_is_made_again(rooms, memory):
+    memory.rmdir()
+    rooms.write("x.json", "{}")
+    assert (memory / "x.json").read_text() == "{}"
+
+
+def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
+    lock = ddprobe.Lock(rooms, "259-3")
+    assert lock.take()
+    plan = ddprobe.Plan(level="lite", path="", engine="inproc", data="zero", writes=1, enough_s=None)
+    fd = lock.fd
+
+    def write(send):
+        ddprobe.note_writer(fd, plan)
+        send(True)
+        time.sleep(60)
+
+    writer = ddprobe.Errand(write, keep=[fd])
+    ddprobe.wait_for([writer.fd], 5)
+    lock.close()
+    other = ddprobe.Lock(rooms, "259-3")
+    assert not other.take()
+    holder = other.holder()
+    assert (holder.pid, holder.level) == (writer.pid, "lite")
+    assert holder.age_s < 5
+    writer.give_up()
+    assert other.take()
+    other.close()
+
+
+def test_allowance_is_spent_and_comes_back_with_time(rooms, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(ddprobe, "boot_clock", lambda: now[0])
+    memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+    assert memory.allowance() == 600
+    memory.spend(586)
+    memory.save()
+    now[0] += 30
+    again = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+    assert again.allowance() == pytest.approx(44)
+    assert again.credits_total == 586
+    now[0] += 10_000
+    assert again.allowance() == 600
+
+
+def test_a_median_needs_three_and_forgets_the_oldest(rooms):
+    memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+    memory.learn("lite", 0.001)
+    memory.learn("lite", 0.003)
+    assert memory.median_s("lite") is None
+    memory.learn("lite", 0.002)
+    assert memory.median_s("lite") == 0.002
+    for _ in range(ddprobe.HISTORY):
+        memory.learn("lite", 0.009)
+    memory.save()
+    assert ddprobe.Memory(rooms, "259-3", credits_per_s=1.0).healthy["lite"] == [0.009] * ddprobe.HISTORY
+
+
+def test_a_memory_that_was_written_over_is_started_anew(rooms):
+    rooms.write("259-3.memory", "lite what\ncredits 1\n\x00\x00\nclassic 0.5")
+    memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+    assert memory.healthy == {"lite": [], "classic": [0.5]}
+    assert memory.allowance() == 600
+
+
+def test_an_errand_that_hangs_is_not_awaited_beyond_its_time():
+    began_s = time.monotonic()
+    errand = ddprobe.Errand(lambda send: time.sleep(60))
+    assert errand.answer(0.3) is None
+    assert time.monotonic() - began_s < 1
+    assert errand.ended()
+
+
+def test_an_errand_that_fails_says_nothing_and_is_over():
+    assert ddprobe.Errand(lambda send: send(1 / 0)).answer(5) is None
+
+
+def test_an_errand_holds_none_of_the_callers_files(tmp_path):
+    read_fd, write_fd = os.pipe()
+    errand = ddprobe.Errand(lambda send: time.sleep(60))
+    os.close(write_fd)
+    assert os.read(read_fd, 1) == b""  # would wait for the child otherwise
+    os.close(read_fd)
+    errand.give_up()

@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import ddprobe
+import pytest
+
+MOUNTS = ddprobe.parse_mounts("""\
+22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw
+23 22 0:21 / /proc rw,nosuid - proc proc rw
+24 22 0:25 / /run rw,nosuid master:1 - tmpfs tmpfs rw
+25 22 259:3 / /data rw,noatime - xfs /dev/nvme1n1p1 rw,attr2
+26 25 0:44 / /data/merged rw - overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w
+27 22 253:0 / /with\\040space rw - ext4 /dev/mapper/vg-lv rw
+28 22 0:50 / /nfs rw - nfs4 server:/export rw
+broken line
+""")
+
+
+def site(mount_point: str, **changes) -> ddprobe.Site:
+    mount = next(mount for mount in MOUNTS if mount.point == mount_point)
+    facts = {"path": mount_point, "answered": True, "mount": mount, "mounts": MOUNTS}
+    return ddprobe.Site(**(facts | {"partition": "nvme1n1p1", "disks": ()} | changes))
+
+
+@pytest.mark.parametrize(
+    ("path", "point"),
+    [
+        ("/", "/"),
+        ("/data", "/data"),
+        ("/data/x/y", "/data"),
+        ("/database", "/"),
+        ("/data/merged/x", "/data/merged"),
+        ("/with space/x", "/with space"),
+    ],
+)
+def test_a_path_is_on_the_mount_with_the_longest_name(path, point):
+    assert ddprobe.mount_of(path, MOUNTS).point == point
+
+
+def test_a_later_mount_on_the_same_place_hides_the_earlier():
+    twice = MOUNTS + ddprobe.parse_mounts("30 22 8:1 / /data rw - ext4 /dev/sda1 rw")
+    assert ddprobe.mount_of("/data/x", twice).dev == "8:1"
+
+
+@pytest.mark.parametrize(
+    ("model", "serial", "volume_id"),
+    [
+        ("Amazon Elastic Block Store              ", "vol0123456789abcdef0", "vol-0123456789abcdef0"),
+        ("Amazon Elastic Block Store", "vol-0123456789abcdef0", "vol-0123456789abcdef0"),
+        ("Amazon Elastic Block Store", "vol1234abcd", "vol-1234abcd"),
+        ("Amazon EC2 NVMe Instance Storage", "AWS0123456789ABCDEF0", None),
+        ("Amazon EC2 NVMe Instance Storage", "vol0123456789abcdef0", None),
+        ("Amazon Elastic Block Store", "vol0123; rm -rf /", None),
+        ("Samsung SSD", "S4EW", None),
+        ("", "", None),
+    ],
+)
+def test_only_an_ebs_device_has_a_volume_id(model, serial, volume_id):
+    assert ddprobe.volume_id_of(model, serial) == volume_id
+
+
+def a_device(folder: Path, *, parts: tuple[Path, ...] = (), partition: bool = False) -> Path:
+    folder.mkdir(parents=True)
+    if partition:
+        (folder / "partition").write_text("1\n")
+    if parts:
+        (folder / "slaves").mkdir()
+    for part in parts:
+        (folder / "slaves" / part.name).symlink_to(part)
+    return folder
+
+
+def test_a_partition_stands_on_its_disk_and_a_stripe_on_all_of_its_volumes(tmp_path):
+    one = a_device(tmp_path / "nvme1n1")
+    two = a_device(tmp_path / "nvme2n1")
+    partition = a_device(one / "nvme1n1p1", partition=True)
+    stripe = a_device(tmp_path / "md0", parts=(partition, two))
+    volume_of_it = a_device(tmp_path / "dm-0", parts=(stripe,))
+    assert ddprobe.whole_disks(str(partition)) == {str(one)}
+    assert ddprobe.whole_disks(str(volume_of_it)) == {str(one), str(two)}
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [("/run", "it is memory"), ("/data/merged", "upperdir"), ("/nfs", "nothing about a disk")],
+)
+def test_a_write_that_would_measure_something_else_is_refused_with_the_next_step(point, words):
+    with pytest.raises(ddprobe.UsageError, match=words):
+        ddprobe.refuse_foreign(site(point), [])
+    ddprobe.refuse_foreign(site(point), [site(point).mount.fs])
+
+
+def test_a_local_disk_is_not_refused():
+    ddprobe.refuse_foreign(site("/data"), [])
+
+
+def test_a_path_that_is_not_there_is_a_clear_error(tmp_path):
+    with pytest.raises(ddprobe.UsageError, match="No such file or directory; name a directory"):
+        ddprobe.find_site(str(tmp_path / "missing"), 5)
+    (tmp_path / "file").touch()
+    with pytest.raises(ddprobe.UsageError, match="is not a directory"):
+        ddprobe.find_site(str(tmp_path / "file"), 5)
+
+
+def test_a_link_is_followed_to_the_disk_it_leads_to(tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "here")
+    assert ddprobe.find_site(str(tmp_path / "link"), 5).path == str(tmp_path / "here")

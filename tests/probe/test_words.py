@@ -1,0 +1,121 @@
+import json
+
+import ddprobe
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.text(),
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+)
+
+
+@given(ANY_JSON)
+def test_what_is_written_as_json_reads_back_the_same(value):
+    assert json.loads(ddprobe.json_text(value)) == value
+
+
+@given(st.text())
+def test_json_is_one_line_of_printable_ascii_whatever_a_task_calls_itself(text):
+    assert all(" " <= char <= "~" for char in ddprobe.json_text(text))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_no_number_is_written_that_json_does_not_know(value):
+    assert ddprobe.json_text(value) == "null"
+
+
+def test_names_that_others_chose_lose_control_characters_and_length():
+    assert ddprobe.plain(b"\x1b[31mevil\n\xff" + b"x" * 100) == "?[31mevil?\ufffd" + "x" * 53
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.00071, "0.71 ms"), (0.4, "400 ms"), (22.37, "22.4 s"), (4000, "67 min")]
+)
+def test_durations_have_three_figures_and_a_unit(seconds, words):
+    assert ddprobe.duration(seconds) == words
+
+
+def test_values_do_not_change_and_must_be_complete():
+    lines = ddprobe.Lines(warn_s=1.0, crit_s=5.0, ratio=10.0)
+    with pytest.raises(AttributeError, match="does not change"):
+        lines.warn_s = 2.0
+    with pytest.raises(TypeError, match="ratio"):
+        ddprobe.Lines(warn_s=1.0, crit_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("time", "500ms", 0.5),
+        ("time", "2m", 120.0),
+        ("time", "7", 7.0),
+        ("time", "soon", None),
+        ("time", "-1s", None),
+        ("time", "nan", None),
+        ("share", "1%", 0.01),
+        ("share", "0.5", 0.5),
+        ("share", "101%", None),
+        ("share", "0", None),
+        ("count", "0", None),
+        ("count", "12", 12),
+        ("number", "inf", None),
+        ("volume", "vol-0123456789abcdef0", "vol-0123456789abcdef0"),
+        ("volume", "vol-xyz", None),
+        ("address", "localhost:2003", "localhost:2003"),
+        ("address", "localhost", None),
+        ("address", "h:99999", None),
+        ("prom", "/run/x/ddprobe.prom", "/run/x/ddprobe.prom"),
+        ("prom", "/run/x/ddprobe.txt", None),
+        ("lite classic", "lite", "lite"),
+        ("lite classic", "heavy", None),
+    ],
+)
+def test_values_of_options_are_read_with_their_units(kind, text, value):
+    read = ddprobe.parse_value(kind, text)
+    assert read == (None if value is None else pytest.approx(value) if kind == "time" else value)
+
+
+def test_every_fault_of_a_command_line_is_named_at_once():
+    words = ["run", "--warn", "soon", "--crit=-3", "--levle", "--top", "0", "--passive-every", "3s", "/data"]
+    with pytest.raises(ddprobe.UsageError) as refused:
+        ddprobe.parse_command(words)
+    told = str(refused.value)
+    for part in ("--warn", "'soon'", "--crit", "--levle", "--top", "--passive-every means nothing to run"):
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["run", "--warn", "6s"], "--warn 6s is above --crit 5s"),
+        (["run", "--deadline", "2s"], "no verdict could be reached"),
+        (["run", "--file", "../x"], "--file is a name in PATH"),
+        (["serve", "--collectd", "--json", "-"], "both want stdout"),
+        (["run", "--level", "classic", "--interval", "60s"], "every 86 s is possible"),
+        (["serve", "--interval", "5s"], "every 10 s is possible"),
+        (["measure"], "measure is not one of run, serve, passive, explain"),
+        (["run", "--json"], "--json needs a value"),
+    ],
+)
+def test_options_that_cannot_be_together_are_refused_with_the_arithmetic(words, fault):
+    with pytest.raises(ddprobe.UsageError, match=fault):
+        ddprobe.parse_command(words)
+
+
+def test_the_defaults_spend_less_than_a_hundredth_of_the_smallest_baseline():
+    for mode in ("run", "serve"):
+        options = ddprobe.parse_command([mode])
+        spent_per_s = ddprobe.cost_of("lite", 5, []).credits / options.interval
+        assert spent_per_s <= 0.01 * 100
+    climbing_per_s = (10 + ddprobe.CLASSIC_CREDITS) / ddprobe.parse_command(["run"]).interval
+    assert climbing_per_s <= 0.01 * 100
+
+
+def test_the_help_fits_eighty_columns_and_names_every_option():
+    text = ddprobe.help_text()
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert all(f"--{option[0]}" in text for option in ddprobe.OPTIONS)
+    assert "EXAMPLES" in text
+    assert "runbooks/HostStallReported.md" in text
