@@ -18,6 +18,8 @@ from burstwatch.core.want import Around
 from burstwatch.core.windows import Occurrence, Span, WindowState
 from burstwatch.core.windows import Phase as WindowPhase
 
+pytest_plugins = ["probing"]  # the fixtures of tests/probe: a second conftest.py would hide this one's names
+
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 GP2 = Configuration(volume_type=VolumeType.GP2)

@@ -14,8 +14,7 @@ import ddprobe
 import pytest
 from box import Box
 from clouds import Cloud
-
-from conftest import PROGRAM, Probe, start
+from probing import PROGRAM, Probe, start
 
 
 def counted(box: Box, probe: Probe, *words: object) -> dict[str, int]:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import ddprobe
 import pytest
-
-from conftest import PROGRAM
+from probing import PROGRAM
 
 SOURCES = PROGRAM.parent / "package"
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import ddprobe
 import pytest
-
-from conftest import PROGRAM, Probe, pythons
+from probing import PROGRAM, Probe, pythons
 
 LOCAL = ddprobe.mount_of(
     str(Path(__file__).parent), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text())

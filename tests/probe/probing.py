@@ -1,3 +1,5 @@
+"""What the tests of ddprobe stand on: the probe as a process, memory of its own, a disk to slow down."""
+
 import fcntl
 import json
 import os
