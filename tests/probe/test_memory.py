@@ -30,6 +30,14 @@ def test_a_folder_that_was_tidied_away_is_made_again(rooms, memory):
     assert (memory / "x.json").read_text() == "{}"
 
 
+def until(is_so):
+    """Whether it comes to be so: what was killed is gone when the kernel gets round to it."""
+    deadline = time.monotonic() + 10
+    while not (found := is_so()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
 def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
     lock = ddprobe.Lock(rooms, "259-3")
     assert lock.take()
@@ -50,10 +58,7 @@ def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
     assert (holder.pid, holder.level) == (writer.pid, "lite")
     assert holder.age_s < 5
     writer.give_up()
-    deadline = time.monotonic() + 10  # it is killed, and the kernel takes its time
-    while not (is_taken := other.take()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert is_taken
+    assert until(other.take)
     other.close()
 
 
@@ -96,8 +101,8 @@ def test_an_errand_that_hangs_is_not_awaited_beyond_its_time():
     began_s = time.monotonic()
     errand = ddprobe.Errand(lambda send: time.sleep(60))
     assert errand.answer(0.3) is None
-    assert time.monotonic() - began_s < 1
-    assert errand.ended()
+    assert time.monotonic() - began_s < 2
+    assert until(errand.ended)
 
 
 def test_an_errand_that_fails_says_nothing_and_is_over():
