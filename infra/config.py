@@ -4,7 +4,7 @@ None is needed: the defaults are a watchdog that alerts, and modifies only volum
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -119,7 +119,21 @@ def _read_settings(reader: "_Reader", root: yaml.MappingNode) -> dict[str, Any]:
         reader.blame("ledger", f"one table cannot serve {len(regions)} regions; a file for each region, then")
     if len(regions) > 1 and recipients.get("slack_secret", "").startswith("arn:"):
         reader.blame("recipients.slack_secret", "an ARN is of one region; write the name that it has in each")
+    elif (fault := _arn_fault(recipients.get("slack_secret", ""), regions)) is not None:
+        reader.blame("recipients.slack_secret", fault)
     return {**top, **alarms, "recipients": Recipients(**recipients), "tags": tags}
+
+
+def _arn_fault(secret: str, regions: Sequence[str]) -> str | None:
+    """What is wrong with a secret's ARN beside its form."""
+    if not secret.startswith("arn:"):
+        return None
+    of_region = secret.split(":")[3]
+    if regions and of_region != regions[0]:
+        return f"the secret is in {of_region}, the stack in {regions[0]}; write the name of one that is there"
+    if not re.search(r"-[A-Za-z0-9]{6}$", secret):
+        return "an ARN ends in six characters of AWS's; write it whole, or the name alone"
+    return None
 
 
 def _partition(region: str) -> str:

@@ -80,7 +80,7 @@ def look_at(shell: Shell, volume_ids: AbstractSet[str], *, now_s: float) -> Repo
     look_at_due(
         this, [replace(one, has_arrived=one.volume.volume_id not in known) for one in as_due(this, volumes)]
     )
-    return _finish(this)
+    return _finish(this, only_own=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,11 @@ def hear(shell: Shell, stalls: Iterable[Stall], *, now_s: float) -> Heard:
     doubts = {i: _why_not_believed(stall, volumes.get(i)) for i, stall in newest.items()}
     this.stalls = {i: stall for i, stall in newest.items() if doubts[i] is None}
     look_at_due(this, as_due(this, [volumes[volume_id] for volume_id in this.stalls]))
-    return Heard(report=_finish(this), too_many=too_many, refused=[why for why in doubts.values() if why])
+    return Heard(
+        report=_finish(this, only_own=True),
+        too_many=too_many,
+        refused=[why for why in doubts.values() if why],
+    )
 
 
 def _why_not_believed(stall: Stall, volume: Volume | None) -> str | None:
@@ -255,17 +259,21 @@ def _restarted(this: Pass, volumes: Iterable[Volume]) -> frozenset[str]:
     return frozenset(volume_id for volume_id, state in found.items() if state not in STOPPED_STATES)
 
 
-def _finish(this: Pass) -> Report:
-    """Record first, then act, then tell: an alert is in the ledger before anybody sees it."""
+def _finish(this: Pass, *, only_own: bool = False) -> Report:
+    """Record first, then act, then tell: an alert is in the ledger before anybody sees it.
+
+    With ``only_own`` a pass that alerts nobody leaves what waits to the next tick, which tells it together.
+    """
     shell = this.shell
     changes = [*this.forgotten, *(d.change for d in this.decisions if d.change is not None)]
     changes += announce_windows(this.in_window, policy=shell.policy, place=shell.place, now_s=this.look.now_s)
     began = monotonic()
     recorded = shell.ledger.commit(changes, channels=shell.channel_names) if changes else set()
     act(this, recorded)
+    tells = not only_own or any(change.alerts for change in changes if change.volume_id in recorded)
     delivery = deliver(
         shell.ledger,
-        shell.channels,
+        shell.channels if tells else (),
         digest_above=shell.policy.alerts.digest_above,
         place=shell.place,
         runbooks_url=shell.policy.alerts.runbooks_url,

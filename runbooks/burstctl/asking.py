@@ -15,7 +15,7 @@ def require_somebody_to_ask(*, assumes_yes: bool, to_only_see: str = "--dry-run"
     if assumes_yes or _has_terminal():
         return
     raise SettingsError(
-        f"there is no terminal to ask on: add --yes to do it, or {to_only_see} to only see what"
+        f"there is no terminal to ask on: add --yes to do it, or {to_only_see} to see what it would do"
     )
 
 

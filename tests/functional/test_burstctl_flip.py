@@ -122,7 +122,7 @@ def test_without_a_terminal_yes_is_needed_and_nothing_is_read_without(desk, lab)
 
     assert ran.code == 2
     assert ran.complaints == [
-        "burstctl: there is no terminal to ask on: add --yes to do it, or --dry-run to only see what"
+        "burstctl: there is no terminal to ask on: add --yes to do it, or --dry-run to see what it would do"
     ]
     assert "DescribeVolumes" not in lab.faults.calls()
 

@@ -293,3 +293,14 @@ def test_a_mistake_of_ours_fails_the_invocation(functions, lab, monkeypatch):
     monkeypatch.setattr(decide, "consider", consider)
     with pytest.raises(PassError, match=f"{volume_id} was not judged.*ZeroDivisionError"):
         functions.invoke("settle", an_event(volume_id))
+
+
+def test_an_event_that_alerts_nobody_leaves_what_waits_to_the_next_tick(functions, lab):
+    """Many flips end in many events: their alerts go out together, in a digest where they are many."""
+    volume_id = add_critical(lab, tags=AUTO)
+    functions.tick()
+    functions.flip()
+    said = functions.invoke("settle", an_event(volume_id))
+    assert said.metrics["AlertsSent"] == 0
+    *_, tick = functions.tick(1)
+    assert tick.metrics["AlertsSent"] >= 1

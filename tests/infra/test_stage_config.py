@@ -112,6 +112,15 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines(tmp_path):
             "  slack_secret: arn:aws:secretsmanager:us-east-1:123456789012:secret:s-abcdef",
             "3: recipients.slack_secret: an ARN is of one region",
         ),
+        (
+            "regions: [us-west-2]\nrecipients:\n"
+            "  slack_secret: arn:aws:secretsmanager:us-east-1:123456789012:secret:s-abcdef",
+            "3: recipients.slack_secret: the secret is in us-east-1, the stack in us-west-2",
+        ),
+        (
+            "recipients:\n  slack_secret: arn:aws:secretsmanager:us-east-1:123456789012:secret:slack",
+            "2: recipients.slack_secret: an ARN ends in six characters of AWS's",
+        ),
         ("ledger: dynamodb:T-1", "1: ledger: 'dynamodb:T-1' is not a table; write the name"),
         ("policy: nowhere.yaml", "1: policy: there is no file"),
         (

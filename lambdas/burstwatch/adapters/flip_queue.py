@@ -39,10 +39,10 @@ class PoisonError(BurstwatchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipRequest:
-    """An order, the time of the tick that gave it, and the ledger's revision of the volume that it rests on.
+    """An order, the time of the tick that gave it, and which outcomes of the volume it rests on.
 
-    The revision changes with every outcome, so what is wanted again after one is not taken for what was asked
-    before; a tick that is repeated asks from the same revision, and adds nothing.
+    ``revision`` is ``outcome_mark`` of the ledger's state: it changes with every outcome, so what is wanted
+    again after one is not taken for what was asked before; a mere look, or a repeated tick, adds nothing.
     """
 
     order: Order
