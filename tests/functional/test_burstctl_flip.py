@@ -486,7 +486,7 @@ def test_two_operators_at_once_make_one_modification(desk, lab):
     lab.faults.set_latency(150, "ModifyVolume")
 
     with (
-        desk.start("flip", volume_id, "--yes") as one,
+        desk.start("flip", volume_id, "--to", "gp3", "--yes") as one,
         desk.start("flip", volume_id, "--to", "io1", "--yes") as other,
     ):
         said = [process.communicate(timeout=30) for process in (one, other)]
