@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "incident": _Command(
         "the incident on a real disk, with and without the watchdog; needs root", "burstlab.incident"
     ),
+    "score": _Command("the watchdog and its rivals on recorded load", "burstlab.score.command"),
     "loads": _Command("list what a volume can be asked to do, and why", "burstlab.serve"),
 }
 

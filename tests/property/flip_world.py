@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ReadTimeoutError
 
-from burstlab.answers import AwsError as LabError
+from burstlab.answers import AwsError
 from burstlab.clock import LabClock
 from burstlab.fleet import LabFleet, LabSettings
-from burstlab.metrics import read_datapoints
-from burstlab.modification import Modification, Shape, Wanted
-from burstlab.simulation import SimulatedVolume
+from burstlab.in_process import InProcessCloudWatch, InProcessEc2, described, refused, told_modification
+from burstlab.modification import Modification, Wanted
 from burstlab.volume import LabVolume
 from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.cloudwatch import MetricsRead
@@ -31,7 +30,6 @@ from burstwatch.core.orders import Order
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
 from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.samples import Series
 from burstwatch.core.target import Wish
 from burstwatch.flip import carry_out
 from burstwatch.shell import Shell
@@ -58,168 +56,82 @@ class Taken:
         return self.by == WATCHDOG
 
 
-def _refused(code: str, message: str, status: int, operation: str) -> ClientError:
-    answer = {
-        "Error": {"Code": code, "Message": message},
-        "ResponseMetadata": {"HTTPStatusCode": status, "RequestId": "1", "HTTPHeaders": {}},
-    }
-    return ClientError(answer, operation)
-
-
 FAULTS: Mapping[str, tuple[Callable[[str], Exception], bool]] = {
     "lost before": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), False),
     "lost after": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), True),
-    "broken before": (lambda op: _refused("InternalError", "oh", 500, op), False),
-    "broken after": (lambda op: _refused("InternalError", "oh", 500, op), True),
-    "throttled": (lambda op: _refused("RequestLimitExceeded", "slow down", 503, op), False),
-    "forbidden": (lambda op: _refused("UnauthorizedOperation", "You are not authorized", 403, op), False),
+    "broken before": (lambda op: refused("InternalError", "oh", 500, op), False),
+    "broken after": (lambda op: refused("InternalError", "oh", 500, op), True),
+    "throttled": (lambda op: refused("RequestLimitExceeded", "slow down", 503, op), False),
+    "forbidden": (lambda op: refused("UnauthorizedOperation", "You are not authorized", 403, op), False),
 }
 """What may become of a ModifyVolume, and whether AWS has done by then what was asked."""
 
 
-class InProcessEc2:
-    """boto3's EC2 client, as far as the watchdog uses it, in front of a lab."""
+class FaultyEc2(InProcessEc2):
+    """The lab's EC2, which may be unreadable, stale or incomplete, and fails modifications as it is told."""
 
     def __init__(self, fleet: LabFleet) -> None:
-        self._fleet = fleet
+        super().__init__(fleet)
         self.unreadable: set[str] = set()
         self.stale: dict[str, dict[str, Any]] = {}
         self.left_out: set[str] = set()
         self.fault: str | None = None
 
-    def describe_volumes(self, VolumeIds=(), Filters=(), **_: object):  # noqa: N803 - AWS's names
+    def describe_volumes(self, VolumeIds=(), Filters=(), **rest):  # noqa: N803 - AWS's names
         self._fail("describe_volumes")
-        fleet = {volume.volume_id: _volume(self._fleet.find(volume.volume_id)) for volume in self._fleet}
-        known = {
-            volume_id: told | self.stale.get(volume_id, {})
-            for volume_id, told in fleet.items()
-            if volume_id not in self.left_out
-        }
-        if missing := [each for each in VolumeIds if each not in known]:
-            raise _refused("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
-        chosen = {each["Name"]: each["Values"] for each in Filters}
-        found = [
-            told
-            for volume_id, told in known.items()
-            if (not VolumeIds or volume_id in VolumeIds)
-            and volume_id in chosen.get("volume-id", known)
-            and told["VolumeType"] in chosen.get("volume-type", (told["VolumeType"],))
+        if missing := [each for each in VolumeIds if each in self.left_out]:
+            raise refused("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
+        found = super().describe_volumes(VolumeIds=VolumeIds, Filters=Filters, **rest)["Volumes"]
+        types = {name for each in Filters if each["Name"] == "volume-type" for name in each["Values"]}
+        told = [each | self.stale.get(each["VolumeId"], {}) for each in found]
+        stale_only = [
+            self._stale(each) for each in self.stale if self._is_asked(each, VolumeIds, Filters, told)
         ]
-        return {"Volumes": found}
+        return {
+            "Volumes": [
+                each
+                for each in (*told, *stale_only)
+                if each["VolumeId"] not in self.left_out and (not types or each["VolumeType"] in types)
+            ]
+        }
 
-    def describe_volumes_modifications(self, Filters=(), **_: object):  # noqa: N803
+    def describe_volumes_modifications(self, Filters=(), **rest):  # noqa: N803
         self._fail("describe_volumes_modifications")
-        chosen = {each["Name"]: each["Values"] for each in Filters}
-        told = [
-            _modification(volume.volume_id, self._fleet.find(volume.volume_id).modification)
-            for volume in self._fleet
-            if volume.modification is not None
-            and volume.volume_id in chosen.get("volume-id", (volume.volume_id,))
-        ]
-        states = chosen.get("modification-state")
-        return {
-            "VolumesModifications": [
-                each for each in told if not states or each["ModificationState"] in states
-            ]
-        }
+        return super().describe_volumes_modifications(Filters=Filters, **rest)
 
-    def describe_instances(self, InstanceIds=(), **_: object):  # noqa: N803
-        return {
-            "Reservations": [
-                {
-                    "Instances": [
-                        {"InstanceId": each, "State": {"Name": "running"}, "InstanceType": "t2.micro"}
-                    ]
-                }
-                for each in InstanceIds
-            ]
-        }
-
-    def describe_instance_types(self, **_: object):
-        return {"InstanceTypes": []}
-
-    def modify_volume(self, VolumeId, VolumeType, Iops=None, Throughput=None):  # noqa: N803
+    def modify_volume(self, **asked):
         fault = FAULTS[self.fault] if self.fault else None
         if fault and not fault[1]:
             raise fault[0]("ModifyVolume")
-        try:
-            wanted = Wanted(volume_type=VolumeType, iops=Iops, throughput_mib_s=Throughput)
-            if VolumeId not in self._fleet:
-                raise LabError("InvalidVolume.NotFound", "no such volume")  # noqa: TRY301 - told as the rest is
-            modification = self._fleet.modify(VolumeId, wanted)
-        except LabError as error:
-            raise _refused(error.code, str(error), error.status, "ModifyVolume") from error
+        answer = super().modify_volume(**asked)
         if fault:
             raise fault[0]("ModifyVolume")
-        return {"VolumeModification": _modification(VolumeId, modification)}
+        return answer
+
+    def _stale(self, volume_id: str) -> dict[str, Any]:
+        return described(self._fleet.find(volume_id)) | self.stale[volume_id]
+
+    def _is_asked(self, volume_id, volume_ids, filters, told) -> bool:
+        """Whether a volume that its present type hides is asked for by what it was."""
+        by_type = not volume_ids and all(each["Name"] == "volume-type" for each in filters)
+        is_told = any(each["VolumeId"] == volume_id for each in told)
+        return by_type and not is_told and volume_id in self._fleet
 
     def _fail(self, operation: str) -> None:
         if operation in self.unreadable:
-            raise _refused("RequestLimitExceeded", "slow down", 503, operation)
+            raise refused("RequestLimitExceeded", "slow down", 503, operation)
 
 
-def _volume(volume: SimulatedVolume) -> dict[str, Any]:
-    shown, attachment = volume.shown(), volume.attachment
-    return {
-        "VolumeId": volume.volume_id,
-        "VolumeType": shown.volume_type,
-        "Size": volume.size_gib,
-        "Iops": shown.iops,
-        "CreateTime": volume.created_at,
-        "Attachments": [{"InstanceId": attachment.instance_id, "State": "attached"}] if attachment else [],
-        "Tags": [{"Key": key, "Value": value} for key, value in volume.tags.items()],
-        **({"Throughput": shown.throughput_mib_s} if shown.throughput_mib_s else {}),
-    }
+class FaultyCloudWatch(InProcessCloudWatch):
+    """The lab's CloudWatch, which may be unreadable."""
 
-
-def _modification(volume_id: str, told: Modification) -> dict[str, Any]:
-    return {
-        "VolumeId": volume_id,
-        "ModificationState": told.state,
-        "StartTime": told.started_at,
-        "EndTime": told.ended_at,
-        "Progress": told.progress_pct,
-        **_shape("Original", told.original),
-        **_shape("Target", told.target),
-    }
-
-
-def _shape(side: str, shape: Shape) -> dict[str, Any]:
-    return {
-        f"{side}VolumeType": shape.volume_type,
-        f"{side}Size": shape.size_gib,
-        f"{side}Iops": shape.iops,
-        f"{side}Throughput": shape.throughput_mib_s,
-    }
-
-
-class InProcessCloudWatch:
-    """The watchdog's reader of metrics, in front of a lab."""
-
-    def __init__(self, fleet: LabFleet) -> None:
-        self._fleet = fleet
-        self.is_unreadable = False
+    is_unreadable = False
 
     def read(self, queries, start_s, end_s) -> MetricsRead:
         if self.is_unreadable:
-            failure = explain(_refused("Throttling", "slow down", 400, "GetMetricData"))
+            failure = explain(refused("Throttling", "slow down", 400, "GetMetricData"))
             return MetricsRead(unread=dict.fromkeys(queries, failure))
-        return MetricsRead(series={query: self._series(query, start_s, end_s) for query in queries})
-
-    def _series(self, query, start_s: float, end_s: float) -> Series:
-        if query.subject_id not in self._fleet:
-            return Series()
-        points = read_datapoints(
-            self._fleet.find(query.subject_id),
-            query.metric,
-            query.stat,
-            period_s=60,
-            from_s=int(start_s),
-            to_s=int(end_s),
-            now_s=self._fleet.clock.now_s(),
-            settings=self._fleet.settings,
-        )
-        return Series.of(zip(points.starts_s, points.values, strict=True))
+        return super().read(queries, start_s, end_s)
 
 
 class LatePool:
@@ -341,8 +253,8 @@ class World:
     def __post_init__(self) -> None:
         self.fleet = LabFleet(LabClock.by_hand(START), self.settings)
         self.ledger = SqliteLedger.in_memory()
-        self.ec2 = InProcessEc2(self.fleet)
-        self.cloudwatch = InProcessCloudWatch(self.fleet)
+        self.ec2 = FaultyEc2(self.fleet)
+        self.cloudwatch = FaultyCloudWatch(self.fleet)
 
     @property
     def now_s(self) -> int:
@@ -458,10 +370,10 @@ class World:
         """Terraform, the console, a driver; AWS may refuse them as well."""
         try:
             told = self.fleet.modify(volume_id, wanted)
-        except LabError:
+        except AwsError:
             return False
         self.touched.add(volume_id)
-        made = modification_from(_modification(volume_id, told)).target.configuration()
+        made = modification_from(told_modification(volume_id, told)).target.configuration()
         self.shapes[volume_id].append(made)
         return True
 

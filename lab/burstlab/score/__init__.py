@@ -1,0 +1,1 @@
+"""``burstlab score``: the watchdog and its rivals on recorded load, in a closed loop."""
