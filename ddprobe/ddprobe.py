@@ -4,7 +4,7 @@
 USAGE         ddprobe run|serve|passive|explain [OPTIONS] [PATH...]      (ddprobe --help)
 REQUIREMENTS  Linux, Python 3.9 or newer, nothing else. Root sees every task; others see what they may.
 OVERHEAD      Each run spends I/O credits: passive none, lite one write and one flush a time, classic 66
-              and 20 flushes. The ladder spends 10 while all is well. No more than 1 % of 100 IOPS.
+              and 20 flushes. The ladder spends 32 while all is well. No more than 1 % of 100 IOPS.
 
 Most probes of a sick disk hang on it. This one keeps to these rules:
 - whatever may block is done by a forked child, which nobody awaits beyond a deadline (Errand);
@@ -77,6 +77,8 @@ WAITS_IN_CLASSIC: Final = 49
 WAITS_IN_LITE: Final = 2
 """One for the data, one for the flush."""
 LITE_CREDITS: Final = 2
+USUAL_WRITES: Final = {"run": 16, "serve": 6}
+"""Lite writes of the ladder: more operations than a limit of 100, or 300, a second hands out in one lump."""
 CLASSIC_CREDITS: Final = 86
 """60 writes, 20 flushes and what the journal writes back later; whether flushes are charged is not known."""
 
@@ -87,6 +89,8 @@ PAUSE_SHARE: Final = 25
 """So many times as long as a pass took is the pause after it."""
 STILL_S: Final = 1.0
 """Requests in the device and none completed for this long: a stall, at any limit."""
+SLOW_WRITE_S: Final = 0.02
+"""One lite write like that is chance, or the end of a lump of operations: as many more writes tell which."""
 QUEUEING_MS: Final = 50.0
 """A device this slow has a queue: 16 ms were measured at 3,000 IOPS with 48 waiting, 455 ms at 100."""
 MOST_FILES: Final = 256
@@ -308,12 +312,19 @@ def _drop_files(keep: set[int]) -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    for name in os.listdir("/proc/self/fd"):
-        if (fd := int(name)) > 2 and fd not in keep:  # noqa: PLR2004 - after stderr
+    for fd in _open_numbers():
+        if fd > 2 and fd not in keep:  # noqa: PLR2004 - after stderr
             try:
                 os.close(fd)
             except OSError:
                 pass
+
+
+def _open_numbers() -> Sequence[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        return range(1024)  # no /proc: as many as a process has by default
 
 
 def kill(pid: int) -> None:
@@ -501,7 +512,21 @@ def _look_for_disks(mount: Mount) -> tuple[str, list[dict[str, Any]]]:
         start = os.path.realpath(f"/sys/class/block/{os.path.basename(os.path.realpath(mount.source))}")
     if not os.path.isdir(start):
         return "", []
-    return os.path.basename(start), [_describe(folder) for folder in sorted(whole_disks(start))]
+    disks = set().union(
+        *(whole_disks(part) for part in [start, *_btrfs_parts(mount, os.path.basename(start))])
+    )
+    return os.path.basename(start), [_describe(folder) for folder in sorted(disks)]
+
+
+def _btrfs_parts(mount: Mount, name: str, root: str = "/sys/fs/btrfs") -> list[str]:
+    """Find every device of a btrfs, of which mountinfo names but one."""
+    if mount.fs != "btrfs":
+        return []
+    for folder in _names(root):
+        parts = _names(f"{root}/{folder}/devices")
+        if name in parts:
+            return [os.path.realpath(f"{root}/{folder}/devices/{part}") for part in parts]
+    return []
 
 
 def whole_disks(folder: str, depth: int = 0) -> set[str]:
@@ -578,8 +603,8 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = No
             _become_dd(fd, send)
         size = CLASSIC_BLOCK if plan.level == "classic" else LITE_BYTES
         block, marks = _block(plan, size), [time.monotonic()]
-        for index in range(plan.writes):
-            _write_whole(fd, block, index * size if plan.level == "classic" else 0)
+        while len(marks) <= wanted_writes(plan, marks):
+            _write_whole(fd, block, (len(marks) - 1) * size if plan.level == "classic" else 0)
             marks.append(time.monotonic())
             send(("wrote", marks[-1]))
             if os.getppid() != parent or _is_enough(plan, marks):
@@ -617,6 +642,16 @@ def open_own_file(plan: Plan) -> int:
                 errno.ENOSPC, f"less than {needed // MIB} MiB free: a classic run would fill the disk"
             )
     return fd
+
+
+def wanted_writes(plan: Plan, marks: Sequence[float]) -> int:
+    """How many writes there are to be: where the first had to wait, the wait of a limit comes again."""
+    if plan.enough_s is None or plan.level == "classic":
+        return plan.writes
+    for number in range(1, len(marks)):
+        if marks[number] - marks[number - 1] >= SLOW_WRITE_S:
+            return max(plan.writes, 2 * min(number + 1, plan.writes))
+    return plan.writes
 
 
 def _is_enough(plan: Plan, marks: Sequence[float]) -> bool:
@@ -828,7 +863,11 @@ class Memory:
         self.credits_total = 0.0
         self.classic_at_s = -1e9
         self._left, self._at_s = self.most, boot_clock()
-        for line in read_text(rooms.path(self._name)).splitlines():
+        self.reload()
+
+    def reload(self) -> None:
+        """Read what is remembered now: other runs may have added to it."""
+        for line in read_text(self._rooms.path(self._name)).splitlines():
             try:
                 self._recall(*line.split())
             except ValueError:
@@ -850,19 +889,49 @@ class Memory:
         """Credits that may be spent now."""
         return min(self.most, self._left + max(0.0, boot_clock() - self._at_s) * self._rate)
 
-    def spend(self, credits_spent: float) -> None:
-        self._left, self._at_s = self.allowance() - credits_spent, boot_clock()
-        self.credits_total += credits_spent
+    def spend(self, credits_spent: float, *, climbed: bool = False) -> None:
+        """Charge credits before they are spent, so that a run beside us counts them; below 0 gives back."""
 
-    def learn(self, level: str, seconds: float) -> None:
-        self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
+        def charge() -> None:
+            self._left, self._at_s = min(self.most, self.allowance() - credits_spent), boot_clock()
+            self.credits_total += credits_spent
+            self.classic_at_s = boot_clock() if climbed else self.classic_at_s
+
+        self._change(charge)
+
+    def learn(self, healthy_s: dict[str, float]) -> None:
+        """Remember how long each level took on the healthy disk."""
+
+        def add() -> None:
+            for level, seconds in healthy_s.items():
+                self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
+
+        self._change(add)
+
+    def _change(self, work: Callable[[], None]) -> None:
+        """Add to what is remembered now, and nobody else meanwhile."""
+        self._rooms.ensure()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(self._rooms.path(f"{self._name}.lock"), flags, 0o600)
+        try:
+            for _ in range(100):  # whoever holds it needs a millisecond, unless somebody stopped it
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.005)
+            self.reload()
+            work()
+            self._save()
+        finally:
+            os.close(fd)
 
     def median_s(self, level: str) -> float | None:
         """Healthy median of a level, once there are enough to speak of one."""
         known = self.healthy.get(level, [])
         return median(known) if len(known) >= FEWEST_FOR_A_MEDIAN else None
 
-    def save(self) -> None:
+    def _save(self) -> None:
         lines = [
             f"{level} {' '.join(f'{value:.6f}' for value in known)}" for level, known in self.healthy.items()
         ]
@@ -1067,6 +1136,8 @@ class Observer:
         self._devs = tuple(f"flush-{dev}" for dev in {site.mount.dev, *(disk.dev for disk in site.disks)})
         self._seen: dict[int, Seen] = {}
         self._files: dict[int, bool] = {}
+        self._space = _mount_space("self")
+        self._spaces: dict[str, tuple[Mount, ...]] = {}
         self._now: set[int] = set()
         self.passes, self.spent_s, self.most, self.main_only = 0, 0.0, 0, 0
         self._own_seen = self._own_in_d = 0
@@ -1087,6 +1158,7 @@ class Observer:
         now_s, blocked, main = time.monotonic(), 0, 0
         self._now = set()
         self._files = {pid: True for pid, is_here in self._files.items() if is_here}
+        self._spaces = {}
         for pid, tid, comm in self._in_state_d():
             blocked += 1
             main += pid == tid
@@ -1144,11 +1216,23 @@ class Observer:
         if any(name in comm for name in self._names) or any(dev in comm for dev in self._devs):
             return True
         if pid not in self._files:
-            self._files[pid] = any(self._is_here(path) for path in _open_files(pid))
+            mounts = self._mounts_of(pid)
+            self._files[pid] = any(self._is_here(path, mounts) for path in _open_files(pid))
         return self._files[pid]
 
-    def _is_here(self, path: str) -> bool:
-        mount = mount_of(path, self._site.mounts)
+    def _mounts_of(self, pid: int) -> tuple[Mount, ...]:
+        """Mounts as the process has them: in a container the names of its files say nothing about ours."""
+        space = _mount_space(pid)
+        if space in ("", self._space):
+            return self._site.mounts
+        if space not in self._spaces:
+            self._spaces[space] = parse_mounts(read_text(f"/proc/{pid}/mountinfo", 1 << 18))
+        return self._spaces[space]
+
+    def _is_here(self, path: str, mounts: Sequence[Mount]) -> bool:
+        mount = mount_of(path, mounts)
+        if mount is not None and mount.fs == "overlay":  # what is written there lands in a folder of ours
+            mount = mount_of(upper_of(mount), self._site.mounts)
         return mount is not None and mount.dev == self._site.mount.dev
 
     def summary(self) -> dict[str, Any]:
@@ -1198,6 +1282,21 @@ def _unit_of(cgroup: str) -> str:
     for part in reversed(cgroup.splitlines()[-1].rpartition(":")[2].split("/") if cgroup else []):
         if part.endswith((".service", ".scope", ".slice")) or len(part) >= 64:  # noqa: PLR2004 - a container's id
             return plain(part if "." in part else part[:12])
+    return ""
+
+
+def _mount_space(pid: int | str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return ""
+
+
+def upper_of(mount: Mount) -> str:
+    """Name the folder that an overlay writes to; "" where it does not write."""
+    for option in mount.options.split(","):
+        if option.startswith("upperdir="):
+            return option[9:]
     return ""
 
 
@@ -1355,7 +1454,16 @@ class Facts(Values):
         """The figure that is compared with the healthy median; of back-to-back writes the last count."""
         if not self.completed or self.level == "passive":
             return None
-        return median(self.writes_s[-3:]) if self.level == "lite" and self.writes_s else self.elapsed_s
+        if self.level != "lite" or not self.writes_s:
+            return self.elapsed_s
+        return max(median(self.writes_s[-3:]), self.lumps_s or 0.0)
+
+    @property
+    def lumps_s(self) -> float | None:
+        """Mean of lite writes of which several had to wait: a limit that hands out operations in lumps."""
+        waited = sum(seconds >= SLOW_WRITE_S for seconds in self.writes_s)
+        is_several = self.level == "lite" and waited >= 2  # noqa: PLR2004 - one is chance
+        return sum(self.writes_s) / len(self.writes_s) if is_several else None
 
     @property
     def ratio(self) -> float | None:
@@ -1376,6 +1484,8 @@ class Facts(Values):
     @property
     def dd_s(self) -> float | None:
         """Seconds the classic dd took, or would take at this delay; in a stall, at least so many."""
+        if self.failure:
+            return None
         if self.level == "classic" or not self.completed:
             return self.elapsed_s
         if self.level == "passive" and self.is_still:
@@ -1427,14 +1537,15 @@ def judge(facts: Facts, lines: Lines) -> Judgement:
 
 
 def is_paced(facts: Facts, lines: Lines) -> bool:
-    """Whether an idle disk makes every write wait: many times its healthy median, or evenly and long.
+    """Whether an idle disk makes writes wait: many times its healthy median, or evenly, or again and again.
 
     The quickest of the last three lite writes counts: a limit delays each of them, a busy processor some.
+    A limit that lets some through at once and then none is seen in the mean of all.
     """
     typical_s, healthy_s, last = facts.typical_s, facts.healthy_s, facts.writes_s[-3:]
     if typical_s is None or not healthy_s or facts.others_wait:
         return False
-    least_s = min(last) if facts.level == "lite" and last else typical_s
+    least_s = facts.lumps_s or (min(last) if facts.level == "lite" and last else typical_s)
     even = facts.level == "lite" and len(last) == 3 and max(last) <= 1.2 * least_s  # noqa: PLR2004 - in a row
     ratio = lines.ratio / 2 if even else lines.ratio
     return least_s >= max(SLOW_ENOUGH_S[facts.level], ratio * healthy_s)
@@ -1496,6 +1607,12 @@ def _judge_failure(code: str, words: str) -> Judgement:
     if code in ("EIO", "EROFS", "EREMOTEIO", "ENODEV", "ENXIO", "EUCLEAN"):
         return Judgement(verdict=CRIT, cause=IO_ERROR, reason=f"{CAUSES[IO_ERROR]} ({code})")
     return Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason=f"{words} ({code})")
+
+
+def worse(one: Judgement, other: Judgement) -> Judgement:
+    """Pick the worse of two that know something; the first where they are alike."""
+    known = [judged for judged in (one, other) if judged.verdict in SEVERITIES]
+    return max(known, key=lambda judged: SEVERITIES.index(judged.verdict), default=one)
 
 
 def worst(verdicts: Iterable[str]) -> str:
@@ -1627,7 +1744,9 @@ class Probe:
             path=os.path.join(self.site.path, options.file),
             engine=options.engine,
             data=options.data,
-            writes=CLASSIC_BLOCKS if level == "classic" else options.writes or (5 if ladder else 1),
+            writes=CLASSIC_BLOCKS
+            if level == "classic"
+            else options.writes or (USUAL_WRITES[options.mode] if ladder else 1),
             enough_s=options.climb if ladder else None,
         )
 
@@ -1675,6 +1794,7 @@ class Probe:
         if level == "passive":
             return None
         cost = cost_of(level, self._plan(level).writes, self.site.disks).credits
+        self.memory.reload()
         left = self.memory.allowance()
         if cost <= left:
             return None
@@ -1685,7 +1805,7 @@ class Probe:
             return f"{level} costs {cost} credits, more than {kept}: raise --max-credit-share"
         return (
             f"{level} costs {cost} credits and {left:.0f} are left of {share:.2g} x {base:g} IOPS:"
-            f" again in {(cost - left) / rate:.0f} s, or raise --max-credit-share"
+            f" again in {max(1.0, (cost - left) / rate):.0f} s, or raise --max-credit-share"
         )
 
     # -- the whole of one run
@@ -1706,9 +1826,6 @@ class Probe:
             if judged.cause == STALLED:
                 return self._standing(passive, judged, nvme)
         first = "classic" if options.level == "classic" else "lite"
-        if (refusal := self.affords(first)) is not None:
-            passive = passive or self.look(options.look)
-            return self._reading(passive, judge(passive, self.lines), skipped=[refusal], nvme=nvme)
         return self._write_and_climb(first, until_s, passive, nvme)
 
     def _follow_the_mount(self) -> None:
@@ -1729,9 +1846,13 @@ class Probe:
         self, first: str, until_s: float, passive: Facts | None, nvme: dict[str, int] | None
     ) -> dict[str, Any]:
         ladder = self.options.level == "ladder"
-        lock = Lock(self.rooms, self.site.key)
+        lock, asked_s = Lock(self.rooms, self.site.key), time.monotonic()
         if not self._take(lock):
-            return self._stuck_before(lock, nvme)
+            return self._stuck_before(lock, nvme, waited_s=time.monotonic() - asked_s)
+        if (refusal := self.affords(first)) is not None:  # asked under the lock: of ten runs each counts
+            lock.close()
+            passive = passive or self.look(self.options.look)
+            return self._reading(passive, judge(passive, self.lines), skipped=[refusal], nvme=nvme)
         lite_until_s = min(until_s, time.monotonic() + self.lines.crit_s + STEP_S) if ladder else until_s
         trial = self._charged(first, lock, lite_until_s)
         judged, skipped, lite = judge(trial.facts, self.lines), [], trial
@@ -1743,11 +1864,9 @@ class Probe:
                 lock.close()
             else:
                 trial = self._charged("classic", lock, until_s, leave_early=True)
-                self.memory.classic_at_s = boot_clock()
                 judged = after_classic(judged, judge(trial.facts, self.lines), trial.facts)
         if judged.verdict == OK:
             self._learn(lite, trial)
-        self.memory.save()
         return self._reading(
             trial.facts, judged, trial=trial, lite=lite, skipped=skipped, nvme=nvme, passive=passive
         )
@@ -1762,8 +1881,12 @@ class Probe:
         return True
 
     def _charged(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> Trial:
+        planned = cost_of(level, self._plan(level).writes, self.site.disks).credits
+        self.memory.spend(planned, climbed=leave_early)
         trial = self.attempt(level, lock, until_s, leave_early=leave_early)
-        self.memory.spend(cost_of(level, len(trial.facts.writes_s) or 1, self.site.disks).credits)
+        spent = cost_of(level, len(trial.facts.writes_s) or 1, self.site.disks).credits
+        if spent != planned:
+            self.memory.spend(spent - planned)
         return trial
 
     def _wants_more(self, facts: Facts, judged: Judgement) -> bool:
@@ -1775,9 +1898,9 @@ class Probe:
         return f"classic: again in {wait_s:.0f} s, see --classic-every" if wait_s > 0 else None
 
     def _learn(self, *trials: Trial) -> None:
-        for trial in {trial.facts.level: trial for trial in trials}.values():
-            if trial.facts.typical_s and not trial.facts.others_wait:
-                self.memory.learn(trial.facts.level, trial.facts.typical_s)
+        facts_of = (trial.facts for trial in trials)
+        alone = [facts for facts in facts_of if not facts.others_wait and facts.lumps_s is None]
+        self.memory.learn({facts.level: facts.typical_s for facts in alone if facts.typical_s})
 
     def _standing(self, passive: Facts, judged: Judgement, nvme: dict[str, int] | None) -> dict[str, Any]:
         """Nothing comes back from the disk: a write of ours would only be stuck as well, if none is yet."""
@@ -1789,21 +1912,22 @@ class Probe:
         return self._reading(passive, judged, skipped=skipped, nvme=nvme)
 
     def _stuck_before(
-        self, lock: Lock, nvme: dict[str, int] | None, look: Facts | None = None
+        self, lock: Lock, nvme: dict[str, int] | None, look: Facts | None = None, waited_s: float = 0.0
     ) -> dict[str, Any]:
-        """Another write has been under way for longer than we waited: it tells all there is to know."""
+        """Others wrote for as long as we waited: their write, our wait and the counters tell all there is."""
         holder = lock.holder()
         if look is None:
             look = self.look(STILL_S + 3 * STEP_S, holder.pid if holder else -1)
             holder = lock.holder() or holder
         lock.close()
-        age_s = holder.age_s if holder else self.lines.warn_s
+        age_s = max(holder.age_s if holder else 0.0, waited_s)
         changes = {"level": holder.level if holder else "lite", "completed": False, "elapsed_s": age_s}
         facts = Facts(**(vars(look) | changes))
         since = holder.started_s if holder else None
         writer = holder.pid if holder else "?"
         skipped = [f"write: process {writer} still has one under way on this file system"]
-        judged = judge(facts, self.lines)
+        judged = worse(judge(facts, self.lines), judge(look, self.lines))
+        self.memory.reload()
         return self._reading(facts, judged, stuck_since=since, skipped=skipped, nvme=nvme)
 
     def _unanswered(self, waited_s: float) -> dict[str, Any]:
@@ -1944,6 +2068,8 @@ def _groups_in_words(top: Sequence[dict[str, Any]]) -> list[str]:
 def _dd_words(reading: dict[str, Any]) -> str:
     if reading["reached"] == "passive" and reading["cause"] == STALLED:
         return f"nothing has come back for {duration(reading['dd_s'])}"
+    if reading["error"]:
+        return f"a write failed with {reading['error']}"
     if reading["dd_s"] is None:
         return "no write asked for" if reading["reached"] == "passive" else "not measured"
     if not reading["completed"]:
@@ -2339,7 +2465,7 @@ def event_detail(reading: dict[str, Any], instance_id: str) -> str:
                 "volume_id": reading["volume_id"],
                 "verdict": reading["verdict"],
                 "cause": reading["cause"],
-                "total_s": reading["total_s"] or 0.0,  # of the write that was made; 0 when we only watched
+                "total_s": reading["total_s"],  # of the write that was made; null when we only watched
                 "started_at": reading["started_at"],
                 "top": top,
             }
@@ -2376,6 +2502,16 @@ def call_aws(web: Web, caller: Caller, request: Request) -> None:
     refused = request.service == "events" and status == 200 and web.json.loads(answer).get("FailedEntryCount")  # noqa: PLR2004
     if status != 200 or refused:  # noqa: PLR2004 - HTTP
         raise OSError(errno.EPROTO, f"{request.service} answered {status}: {plain(answer, 300)}")
+
+
+def agent_address() -> tuple[str, int]:
+    """Where the CloudWatch agent takes datagrams; raises UsageError for what is no such place."""
+    address = os.environ.get("AWS_EMF_AGENT_ENDPOINT", "udp://127.0.0.1:25888")
+    scheme, _, place = address.partition("://")
+    if scheme != "udp" or parse_value("address", place) is None:
+        raise UsageError(f"AWS_EMF_AGENT_ENDPOINT is {address}; ddprobe sends datagrams: udp://HOST:PORT")
+    host, _, port = place.rpartition(":")
+    return host, int(port)
 
 
 class Sender:
@@ -2437,17 +2573,16 @@ class Sender:
             else:
                 self._send_signed(send)
             send({"done": True})
-        except (OSError, ValueError, KeyError) as fault:
+        except (OSError, ValueError, KeyError, ProbeError) as fault:
             send({"fault": plain(getattr(fault, "strerror", None) or str(fault), 400)})
 
     def _send_datagrams(self) -> None:
         import socket
 
-        address = os.environ.get("AWS_EMF_AGENT_ENDPOINT", "udp://127.0.0.1:25888")
-        host, _, port = address.rpartition("/")[2].rpartition(":")
+        agent_at = agent_address()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
             for reading in self._sending:
-                agent.sendto(emf_line(reading, self._options.namespace).encode(), (host, int(port)))
+                agent.sendto(emf_line(reading, self._options.namespace).encode(), agent_at)
 
     def _send_signed(self, send: Callable[[object], None]) -> None:
         assert self._web is not None
@@ -2468,6 +2603,7 @@ class Sender:
 
 
 SEND_S: Final = 15.0
+FINISH_S: Final = 5.0
 RETRY_S: Final = 1.0
 
 
@@ -2513,7 +2649,11 @@ class Outlets:
         self._newest: dict[str, dict[str, Any]] = {}
         self._errands: dict[str, Errand] = {}
         self._gate = EventGate()
+        if options.cloudwatch == "emf":
+            agent_address()
         signed = options.cloudwatch == "api" or options.event_bus
+        for service in ("monitoring", "events") if signed else ():
+            split_url(endpoint(service, "x"))
         web = Web(secure=endpoint("events", "x").startswith("https")) if signed else None
         if options.graphite or options.cloudwatch:
             import socket
@@ -2554,9 +2694,8 @@ class Outlets:
 
     def pump(self) -> None:
         """Move on what is being sent."""
-        for sender in (self._metrics, self._events):
-            if sender:
-                sender.pump()
+        for sender in self._senders():
+            sender.pump()
 
     def _file(self, path: str, write: Callable[[], None]) -> None:
         """Write at once in memory; on a disk by a child, of which there is never more than one for a file."""
@@ -2587,35 +2726,38 @@ class Outlets:
         return ""
 
     def finish(self, within_s: float) -> None:
-        """Give what is on its way some time; a child that needs more goes on without us."""
-        until_s = time.monotonic() + within_s
-        while time.monotonic() < until_s and self._on_its_way():
+        """Give what is on its way some time; a child that needs more goes on without us.
+
+        What goes to AWS has the usual time in any case: where systemd ends a service, it ends our children.
+        """
+        began_s = time.monotonic()
+        while (passed_s := time.monotonic() - began_s) < FINISH_S:
+            self.pump()
+            self._say_faults()
+            is_writing = passed_s < within_s and not all(one.over for one in self._errands.values())
+            if not is_writing and not any(sender.busy for sender in self._senders()):
+                break
             time.sleep(0.005)
+        late = [name for name, errand in self._errands.items() if not errand.over]
+        late += [sender.kind for sender in self._senders() if sender.busy]
+        if late:
+            say(f"ddprobe: still on the way, and left alone: {', '.join(late)}")
+
+    def _senders(self) -> list[Sender]:
+        return [sender for sender in (self._metrics, self._events) if sender]
+
+    def _say_faults(self) -> None:
         for name, errand in self._errands.items():
             for fault in errand.receive():
                 if fault:
                     say(f"ddprobe: {name}: {fault}")
-        late = [name for name, errand in self._errands.items() if not errand.over]
-        late += [one.kind for one in (self._metrics, self._events) if one and one.busy]
-        if late:
-            say(f"ddprobe: still on the way, and left alone: {', '.join(late)}")
-
-    def _on_its_way(self) -> bool:
-        self.pump()
-        for errand in self._errands.values():
-            if not errand.over:
-                for fault in errand.receive():
-                    if fault:
-                        say(f"ddprobe: {fault}")
-        senders = [one for one in (self._metrics, self._events) if one]
-        return any(not errand.over for errand in self._errands.values()) or any(one.busy for one in senders)
 
 
 def _tried(write: Callable[[], None]) -> str:
     try:
         write()
     except OSError as fault:
-        return str(fault)
+        return f"not written: {fault.strerror or fault}"
     return ""
 
 
@@ -2788,7 +2930,14 @@ OPTIONS: Final = (
         "run serve",
         "random where zeros cost nothing: btrfs, zfs, thin layers",
     ),
-    ("writes", "N", "count", "", "run serve", "4 KiB writes of the lite level: 1, and 5 on the ladder"),
+    (
+        "writes",
+        "N",
+        "count",
+        "",
+        "run serve",
+        "4 KiB writes of the lite level: 1; on the ladder 16, and 6 of serve",
+    ),
     ("warn", "TIME", "time", "1s", MEASURING, "WARN when the classic dd takes, or would take, this long"),
     ("crit", "TIME", "time", "5s", MEASURING, "CRIT from here"),
     (
@@ -2805,7 +2954,7 @@ OPTIONS: Final = (
         "time",
         "100ms",
         "run serve",
-        "the ladder goes on to classic when one lite write takes so long",
+        "the ladder goes on to classic when a lite write takes so long",
     ),
     ("classic-every", "TIME", "time", "150s", "run serve", "the ladder climbs no more often than this"),
     ("deadline", "TIME", "time", "30s", "run serve", "a write not done by then is left alone, and reported"),
@@ -2971,6 +3120,8 @@ def parse_command(words: Sequence[str]) -> Options:
         values["look"] = 2.0 if mode == "passive" else 1.0
     if not paths:
         paths = ["/"] if mode in ("passive", "explain") else ["/var/lib/ddprobe"]
+    if "" in paths:
+        faults.append("PATH is empty: is a variable not set?")
     if not faults:
         faults += _contradictions(mode, values)
     if faults:
@@ -3043,9 +3194,12 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
         faults.append(f"--file is a name in PATH, not a path: {values['file']!r}")
     if values["collectd"] and values["json"] == "-":
         faults.append("--collectd and --json - both want stdout")
+    if values["engine"] == "dd" and values["data"] == "random":
+        faults.append("--engine dd writes zeros: leave out --data random, or take --engine inproc")
     rate = values["max_credit_share"] * values["baseline_iops"]
     level = "classic" if values["level"] == "classic" else "lite"
-    cost = CLASSIC_CREDITS if level == "classic" else LITE_CREDITS * (values["writes"] or 5)
+    writes = values["writes"] or (USUAL_WRITES.get(mode, 1) if values["level"] == "ladder" else 1)
+    cost = CLASSIC_CREDITS if level == "classic" else LITE_CREDITS * writes
     if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:
         spent, share = cost / values["interval"], values["max_credit_share"]
         faults.append(
@@ -3060,7 +3214,7 @@ LEVELS (credits a time, flushes counted)
   passive   0    the kernel's counters and tasks only
   lite      2    one 4 KiB synchronous write, in place
   classic  86    dd if=/dev/zero bs=1M count=10 oflag=sync
-  ladder   10    passive, five lite writes, and classic only if they are slow
+  ladder   32    passive, 16 lite writes (6 of serve), classic if they are slow
 
 EXIT CODES
   nagios    0 OK, 1 WARN, 2 CRIT, 3 UNKNOWN (not measured, bad usage)
@@ -3148,7 +3302,8 @@ def _row(name: str, text: str) -> str:
 def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
     rows = []
     share = options.max_credit_share * options.baseline_iops
-    for level, writes in (("lite", 1), ("ladder", 5), ("classic", CLASSIC_BLOCKS)):
+    ladder = USUAL_WRITES["run"]
+    for level, writes in (("lite", 1), ("ladder", ladder), ("classic", CLASSIC_BLOCKS)):
         cost = cost_of("lite" if level == "ladder" else level, writes, site.disks)
         used = 100 * cost.credits / options.interval / options.baseline_iops
         flushes = f"{cost.flushes} flush" + "es" * (cost.flushes > 1)
@@ -3205,6 +3360,8 @@ def _do(options: Options, began_s: float) -> int:
     if options.jitter and options.mode == "run":
         time.sleep(random_below(options.jitter))
         began_s = time.monotonic()
+    if options.nvme_json:
+        import json  # noqa: F401 - now, while the disk answers
     rooms = Rooms(options.run_dir)
     notifier = Notifier()
     probes = [_probe(options, path, rooms, notifier.beat) for path in options.paths]
@@ -3212,6 +3369,9 @@ def _do(options: Options, began_s: float) -> int:
     if options.cloudwatch:
         volumes = len({one for probe in probes for one in probe.site.volume_ids})
         say(f"ddprobe: {price_words(volumes, max(options.interval, options.cloudwatch_every))}")
+    for probe in probes:
+        if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
+            say(f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id")
     if options.mode == "serve":
         return _serve(options, probes, outlets, notifier)
     readings = []
@@ -3220,7 +3380,7 @@ def _do(options: Options, began_s: float) -> int:
         outlets.publish(readings[-1])
         _answer(options, readings[-1], probe.lines)
         began_s = time.monotonic()
-    outlets.finish(5.0 if all(one["completed"] for one in readings) else 0.9)
+    outlets.finish(FINISH_S if all(one["completed"] for one in readings) else 0.9)
     return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
 
 

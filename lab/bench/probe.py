@@ -1,7 +1,8 @@
 """What ddprobe costs and how soon it sees what, on a real disk; beside ioping and fio where installed.
 
-.venv/bin/python lab/bench/probe.py             everything, in about six minutes; root and loop devices needed
-.venv/bin/python lab/bench/probe.py levels serve causes passes        some of it
+.venv/bin/python lab/bench/probe.py             everything but hour, in about eight minutes; needs root
+.venv/bin/python lab/bench/probe.py levels serve causes sick passes   some of it
+.venv/bin/python lab/bench/probe.py hour        a healthy hour of serve, told every ten minutes
 """
 
 import json
@@ -25,7 +26,10 @@ PROGRAM: Final = [sys.executable, "-IS", ddprobe.__file__]
 UNBOUND: Final = ["--max-credit-share", "100%"]
 HEALTHY_S: Final = 120
 INCIDENT_S: Final = 60
+TENTHS_OF_AN_HOUR: Final = 6
 PASSES: Final = 20
+THREADS: Final = (100, 4000)
+NOBODY: Final = 65534
 
 
 class Bench:
@@ -106,7 +110,7 @@ def serve(bench: Bench) -> None:
     for _ in range(3):
         bench.read("run", "--look", "100ms", box.path)
     boxes.run("sync", "-f", box.path)
-    serving = subprocess.Popen(bench.command("serve", "--prom", bench.memory / "p.prom", box.path), stderr=-3)
+    serving = start(bench.command("serve", "--prom", bench.memory / "p.prom", box.path), stderr=-3)
     try:
         time.sleep(5)
         report_serve("healthy", bench, serving.pid, HEALTHY_S)
@@ -119,6 +123,25 @@ def serve(bench: Bench) -> None:
         box.limit(0)
         serving.terminate()
         serving.wait(30)
+
+
+def hour(bench: Bench) -> None:
+    """The resident probe at its default schedule, a whole hour of a healthy disk."""
+    serving = start(bench.command("serve", "--prom", bench.memory / "p.prom", bench.box.path))
+    try:
+        time.sleep(5)
+        for _ in range(TENTHS_OF_AN_HOUR):
+            report_serve("healthy", bench, serving.pid, 600)
+            lines = (bench.memory / "p.prom").read_text().splitlines()
+            print(*(line for line in lines if line.startswith("ddprobe_credits_total")), flush=True)
+    finally:
+        serving.terminate()
+        serving.wait(30)
+
+
+def start(words: list[str], **more: int) -> subprocess.Popen:
+    """Start a process that the kernel ends when we are gone."""
+    return subprocess.Popen(words, preexec_fn=boxes.die_with_parent, **more)  # noqa: PLW1509 - one libc call
 
 
 def report_serve(name: str, bench: Bench, pid: int, seconds: float, *, loaded: bool = False) -> None:
@@ -143,15 +166,17 @@ def causes(bench: Bench) -> None:
     box = bench.box
     limited = boxes.why_no_limit() is None
     deeds = {"stalled": box.stall, "frozen_or_lock": box.freeze} | (
-        {"throttled": lambda: at_the_limit(box)} if limited else {}
+        {"throttled": lambda: at_the_limit(box), "exhausted_idle": lambda: box.limit(100)} if limited else {}
     )
+    for _ in range(4):
+        bench.read("run", "--look", "100ms", *UNBOUND, box.path)  # so that a healthy median is known
     for cause, deed in deeds.items():
         deed()
         began_s = time.monotonic()
         reading = bench.read("run", box.path)
         took_s = time.monotonic() - began_s
         again_s, again = 0.0, {}
-        if cause != "throttled":
+        if cause in ("stalled", "frozen_or_lock"):
             began_s = time.monotonic()
             again = bench.read("run", box.path)
             again_s = time.monotonic() - began_s
@@ -180,7 +205,7 @@ def heal(box: boxes.Box) -> None:
 def seen_by_serve(bench: Bench, deed, cause: str) -> float:
     prom = bench.memory / "c.prom"
     prom.unlink(missing_ok=True)
-    serving = subprocess.Popen(bench.command("serve", "--prom", prom, *UNBOUND, bench.box.path), stderr=-3)
+    serving = start(bench.command("serve", "--prom", prom, *UNBOUND, bench.box.path), stderr=-3)
     try:
         while not prom.exists():
             time.sleep(0.05)
@@ -196,31 +221,102 @@ def seen_by_serve(bench: Bench, deed, cause: str) -> float:
         serving.wait(30)
 
 
+def sick(bench: Bench) -> None:
+    """What else holds in a total stall: ten ticks at once, the log on the sick disk, no privileges."""
+    box = bench.box
+    log = ("--json", box.path / "readings.json", "--prom", box.path / "ddprobe.prom")
+    subprocess.run(bench.command("run", *log, box.path), stdout=-3, check=False)
+    box.stall()
+    began_s = time.monotonic()
+    done = subprocess.run(bench.command("run", *log, box.path), capture_output=True, text=True, check=False)
+    told = f"{time.monotonic() - began_s:.1f} s, exit code {done.returncode}"
+    print(f"log and textfile on the stalled disk: {told}; {done.stderr.strip()}")
+    heal(box)
+    box.stall()
+    began_s = time.monotonic()
+    ticks = [
+        subprocess.Popen(bench.command("run", "--json", "-", box.path), stdout=-1, stderr=-3, text=True)
+        for _ in range(10)
+    ]
+    readings = [json.loads(tick.communicate()[0]) for tick in ticks]
+    took_s, writers = time.monotonic() - began_s, len(waiting_for(box.path))
+    causes = sorted({f"{reading['verdict']} {reading['cause']}" for reading in readings})
+    print(f"ten ticks at once: the last after {took_s:.1f} s, {writers} in state D, {', '.join(causes)}")
+    heal(box)
+    as_nobody(box)
+
+
+def waiting_for(folder: Path) -> list[int]:
+    """Processes in state D with a file of ours open on the disk."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            names = [str(fd.readlink()) for fd in (entry / "fd").iterdir()]
+        except OSError:
+            continue
+        if state == "D" and any(name.startswith(f"{folder}/.ddprobe") for name in names):
+            found.append(int(entry.name))
+    return found
+
+
+def as_nobody(box: boxes.Box) -> None:
+    """The stall as seen by a user who may look at nobody else's processes."""
+    theirs = box.path / "theirs"
+    theirs.mkdir(exist_ok=True)
+    os.chown(theirs, NOBODY, NOBODY)
+    for folder in (box.path, box.folder):
+        folder.chmod(0o755)
+    python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
+    command = [python, "-IS", "-", "run", "--json", "-", str(theirs)]
+    source = Path(ddprobe.__file__).read_bytes()  # where it lies nobody may be able to read it
+    box.stall()
+    began_s = time.monotonic()
+    try:
+        done = subprocess.run(
+            command,
+            input=source,
+            capture_output=True,
+            check=False,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+        )
+        took_s, reading = time.monotonic() - began_s, json.loads(done.stdout)
+    finally:
+        heal(box)
+        shutil.rmtree(f"/dev/shm/ddprobe-{NOBODY}", ignore_errors=True)  # noqa: S108 - where ddprobe makes it
+    seen = f"{reading['verdict']} {reading['cause']}, {reading['dstate']['most']} in state D seen"
+    print(f"without privileges: {seen}, after {took_s:.1f} s")
+
+
 def passes(_: Bench) -> None:
-    """Milliseconds of one pass over all threads of this machine, as it is and with some thousands more."""
+    """Milliseconds of one pass over the threads of a space of processes of its own, so many as are said."""
+    for threads in THREADS:
+        space = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        subprocess.run([*space, sys.executable, __file__, "pass", str(threads)], check=False)
+
+
+def passes_over(threads: int) -> None:
+    """As the first process of a space: start others, look at them all."""
     site = ddprobe.find_site("/", 5)
-    for wanted in (0, 4000):
-        holders = [sleeper(1000) for _ in range(wanted // 1000)]
-        observer, total = ddprobe.Observer(site, -1, 10), 0
-        for entry in Path("/proc").glob("[0-9]*/task"):
-            try:
-                total += len(list(entry.iterdir()))
-            except OSError:
-                continue
+    holders = [sleeper(min(1000, threads - 1 - done)) for done in range(0, threads - 1, 1000)]
+    observer = ddprobe.Observer(site, -1, 10)
+    observer.one_pass()
+    total = sum(len(list(entry.iterdir())) for entry in Path("/proc").glob("[0-9]*/task"))
+    began_s, began_cpu = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+    for _ in range(PASSES):
         observer.one_pass()
-        began_s, began_cpu = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
-        for _ in range(PASSES):
-            observer.one_pass()
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        cpu_s = used.ru_utime + used.ru_stime - began_cpu.ru_utime - began_cpu.ru_stime
-        each_ms = 1000 * (time.monotonic() - began_s) / PASSES
-        pause_ms = max(1000 * ddprobe.STEP_S, ddprobe.PAUSE_SHARE * each_ms)
-        share = 100 * (1000 * cpu_s / PASSES) / (each_ms + pause_ms)
-        often = f"one every {pause_ms + each_ms:.0f} ms: {share:.1f} % of a core"
-        print(f"a pass over {total:5d} threads: {each_ms:5.1f} ms, {often}")
-        for holder in holders:
-            holder.kill()
-            holder.wait()
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = used.ru_utime + used.ru_stime - began_cpu.ru_utime - began_cpu.ru_stime
+    each_ms = 1000 * (time.monotonic() - began_s) / PASSES
+    pause_ms = max(1000 * ddprobe.STEP_S, ddprobe.PAUSE_SHARE * each_ms)
+    share = 100 * (1000 * cpu_s / PASSES) / (each_ms + pause_ms)
+    often = f"one every {pause_ms + each_ms:.0f} ms: {share:.1f} % of a core"
+    print(f"a pass over {total:5d} threads: {each_ms:5.1f} ms, {often}")
+    for holder in holders:
+        holder.kill()
+        holder.wait()
 
 
 def sleeper(threads: int) -> subprocess.Popen:
@@ -238,8 +334,11 @@ def sleeper(threads: int) -> subprocess.Popen:
 
 def main() -> None:
     """Run what is asked for."""
-    parts = {"levels": levels, "serve": serve, "causes": causes, "passes": passes}
-    wanted = sys.argv[1:] or list(parts)
+    if sys.argv[1:2] == ["pass"]:
+        passes_over(int(sys.argv[2]))
+        return
+    parts = {"levels": levels, "serve": serve, "causes": causes, "sick": sick, "passes": passes, "hour": hour}
+    wanted = sys.argv[1:] or [name for name in parts if name != "hour"]
     if unknown := [name for name in wanted if name not in parts]:
         sys.exit(f"{unknown[0]} is none of {', '.join(parts)}")
     if boxes.why_not():

@@ -20,10 +20,12 @@ from boto3.session import Session
 from burstlab.clock import LabClock
 from burstlab.disk.box import SETTINGS, Box, open_box
 from burstlab.disk.command import clean_up, explained
-from burstlab.disk.containers import container_job
+from burstlab.disk.containers import podman_job
 from burstlab.disk.device import Device, DiskError, choose_backend
+from burstlab.disk.docker import docker_job
 from burstlab.disk.governor import Lapse
 from burstlab.disk.loop import Job, JobLoop
+from burstlab.disk.options import disk_options
 from burstlab.endpoint import ACCESS_KEY, Endpoint
 from burstlab.fleet import LabFleet
 from burstlab.incident_probe import Prober, Reading
@@ -39,6 +41,8 @@ from burstwatch.watchdog import run_tick
 
 ALONE, WATCHED = "alone", "watched"
 PARTS: Final = ("before", "in", "after")
+JOBS: Final = ("docker", "podman", "built-in")
+"""What a job may be, the best first."""
 SPEED: Final = 240.0
 SIZE_GIB: Final = 33
 PACE_S: Final = 1.0
@@ -163,7 +167,7 @@ def open_stage(
     lapse.check(baseline_iops(SIZE_GIB))
     with ExitStack() as stack:
         devices = [stack.enter_context(Device(backend=backend, parent=folder)) for _ in _TAGS]
-        commands = [_command(device, jobs) for device in devices]
+        kind, commands = choose_jobs(devices, jobs)
         fleet = LabFleet(LabClock(speed=speed), SETTINGS)
         began_s, began_lab_s = time.monotonic(), fleet.clock.now_s()
         twins = []
@@ -194,20 +198,29 @@ def open_stage(
             began_s=began_s,
             began_lab_s=began_lab_s,
             backend=devices[0].backend,
-            jobs="containers" if all(commands) else "built-in",
+            jobs=kind,
         )
 
 
-def _command(device: Device, jobs: str) -> tuple[str, ...]:
-    """What a job runs; empty for the built-in one, which ``auto`` falls back to."""
-    if jobs == "built-in":
-        return ()
-    try:
-        return container_job(device, in_own_cgroup=jobs == "containers")
-    except DiskError:
-        if jobs == "containers":
-            raise
-        return ()
+def choose_jobs(devices: Sequence[Device], jobs: str) -> tuple[str, Sequence[tuple[str, ...]]]:
+    """What the jobs are, the same on every device, and the commands that run one; empty for the built-in.
+
+    Raises:
+        DiskError: what was asked for does not run here.
+    """
+    for kind in JOBS if jobs == "auto" else (jobs,):
+        try:
+            return kind, [_job_on(device, kind, is_asked_for=kind == jobs) for device in devices]
+        except DiskError:
+            if kind == jobs:
+                raise
+    raise AssertionError("the built-in jobs run everywhere")
+
+
+def _job_on(device: Device, kind: str, *, is_asked_for: bool) -> tuple[str, ...]:
+    if kind == "docker":
+        return docker_job(device)
+    return podman_job(device, in_own_cgroup=is_asked_for) if kind == "podman" else ()
 
 
 def _build_shell(endpoint: Endpoint, ledger: SqliteLedger, ear: Ear) -> Shell:
@@ -408,34 +421,18 @@ It takes about a minute and a half. Page: docs/incident.md
 
 
 @click.command(context_settings=HELP, epilog=_EXAMPLES)
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "qsd", "blkio"]),
-    default="auto",
-    show_default=True,
-    help="What throttles: qemu-storage-daemon, or the blkio cgroup.",
-)
-@click.option(
-    "--speed",
-    type=click.FloatRange(60, 600),
-    default=SPEED,
-    show_default=True,
-    help="Seconds of the volumes' time per second.",
-)
-@click.option(
-    "--balance",
-    "balance_pct",
-    type=click.FloatRange(20, 100),
-    default=100.0,
-    show_default=True,
-    help="What is in the buckets at the beginning, in percent.",
+@disk_options(
+    speeds=click.FloatRange(60, 600),
+    speed=SPEED,
+    least_balance_pct=20,
+    folder_is="Where the images lie",
 )
 @click.option(
     "--jobs",
-    type=click.Choice(["auto", "built-in", "containers"]),
+    type=click.Choice(["auto", *JOBS]),
     default="auto",
     show_default=True,
-    help="Containers, where podman can run any, or processes that write like one.",
+    help="Containers, of the first that can run any here, or processes that write like one.",
 )
 @click.option(
     "--picture",
@@ -443,11 +440,6 @@ It takes about a minute and a half. Page: docs/incident.md
     default=Path("demo/burstwatch-incident.png"),
     show_default=True,
     help="Where to leave the picture.",
-)
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the images lie; default in memory, or the temporary folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was measured as JSON.")
 def incident(

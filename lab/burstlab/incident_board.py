@@ -25,6 +25,11 @@ _LAST: Final = 8
 _BEAT_S: Final = 10.0
 _SHOWN_TASKS: Final = 3
 _TITLES: Final = {"alone": "nobody watches", "watched": "the watchdog watches"}
+_KINDS: Final = {
+    "docker": "Docker's containers",
+    "podman": "podman's containers",
+    "built-in": "built-in jobs",
+}
 _PART_TITLES: Final = {"before": "before", "in": "bucket empty", "after": "after the flip"}
 _COLOURS: Final = {"ok": "green", "warn": "yellow", "crit": "bold white on red", "unknown": "magenta"}
 
@@ -210,7 +215,7 @@ def _headline(alert: Alert) -> str:
 def tell_the_end(console: Console, stage: Stage) -> None:
     """What was measured before, in and after, and what the watchdog was good for."""
     alone, watched = stage.twins
-    kind = "podman containers" if stage.jobs == "containers" else "built-in jobs"
+    kind = _KINDS[stage.jobs]
     rows = [(kind, *(_TITLES[twin.name] for twin in stage.twins))]
     rows += [("bucket empty", *(_when(stage, twin.dry_s) for twin in stage.twins))]
     rows += [("flipped", *(_when(stage, twin.flip.asked_s if twin.flip else None) for twin in stage.twins))]

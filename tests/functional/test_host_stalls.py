@@ -142,7 +142,7 @@ def test_an_hour_later_it_is_in_no_alert_any_more(functions, lab):
 def test_it_never_leads_to_a_flip(functions, lab, cause):
     volume_id = add_calm(lab, tags=AUTO, instance_id=HOST)
     for _ in range(5):
-        report(functions, volume_id, detail={"cause": cause, "total_s": 600})
+        report(functions, volume_id, ago_s=600, detail={"cause": cause, "total_s": 600})
         functions.tick(1)
     assert (functions.requests(), asked(lab)) == ([], 0)
     assert functions.ledger.states()[volume_id].level == "ok"
@@ -182,6 +182,8 @@ def test_a_report_of_a_volume_that_nobody_knows_is_dropped(functions, lab):
         {"detail": {"schema": "burstwatch.probe/v2"}},
         {"detail": {"volume_id": "vol-1"}},
         {"detail": {"total_s": -1}},
+        {"detail": {"total_s": 30 * 86400}},
+        {"detail": {"verdict": "ok"}},
         {"detail": {"started_at": "2026-11-20T18:30:00Z"}},
         {"detail": {"started_at": None, "instance_id": "\x1b[31m" * 500}},
         {"detail-type": "greeting"},
@@ -215,6 +217,27 @@ def test_more_than_one_a_minute_of_a_volume_are_dropped_and_counted(functions, l
         lab.clock.advance(10)
     assert [each.metrics["ProbeEventsDropped"] for each in said] == [0, 1, 1, 1, 1, 1] * 2
     assert len(stalls_of(functions, volume_id)) == 2
+
+
+def test_what_a_host_says_of_time_neither_hurries_its_reports_nor_silences_later_ones(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    for minutes_ago in (50, 40, 30, 20, 10, 0):  # at once, each a minute and more after the one before
+        report(functions, volume_id, ago_s=60 * minutes_ago)
+    assert len(stalls_of(functions, volume_id)) == 1
+    lab.clock.advance(60)
+    report(functions, volume_id, ago_s=0, detail={"total_s": 299})  # a clock that is ahead
+    assert len(stalls_of(functions, volume_id)) == 2
+    lab.clock.advance(360)
+    assert report(functions, volume_id).metrics["ProbeEventsDropped"] == 0
+    assert len(stalls_of(functions, volume_id)) == 3
+
+
+def test_of_a_look_without_a_write_no_seconds_are_told(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    report(functions, volume_id, detail={"total_s": None})
+    [alert] = functions.alerts()
+    assert alert["evidence"]["host"]["total_s"] is None
+    assert alert["evidence"]["summary"] == "stood still, says its host"
 
 
 def test_a_doubled_event_adds_nothing(functions, lab):

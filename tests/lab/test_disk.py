@@ -1,9 +1,12 @@
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -21,6 +24,7 @@ from tests.lab.disks import (
 
 from burstlab.clock import LabClock
 from burstlab.disk import device as device_module
+from burstlab.disk import docker
 from burstlab.disk.box import SETTINGS, open_box
 from burstlab.disk.command import disk
 from burstlab.disk.device import BACKENDS, Device, DiskError
@@ -124,6 +128,58 @@ def modify_through_the_endpoint_and_feel_it(fleet, box):
         wait_for(lambda: box.governor.now.limit_iops == 3_000, 1)
         assert box.governor.now.balance_pct is None
         assert write_synchronously(box.device.mount, 300) < 1
+
+
+def needs_docker():
+    if missing := [tool for tool in docker.NEEDED if shutil.which(tool) is None]:
+        pytest.skip(f"NOT TESTED HERE: Docker's containers need {', '.join(missing)}")
+
+
+def test_a_job_of_docker_feels_the_limit_of_the_device_and_leaves_nothing(backend, tmp_path):
+    needs_docker()
+    with Device(backend=backend, parent=tmp_path) as device:
+        job = docker.docker_job(device)
+        device.limit(300)
+        before, began_s = device.counters(), time.monotonic()
+        assert subprocess.run(job, check=False, timeout=60).returncode == 0
+        # 32 writers of 28 blocks each, and the container itself: at 300 a second more than two seconds
+        assert device.counters().done - before.done > 600
+        assert time.monotonic() - began_s > 2
+        cgroups = Path("/sys/fs/cgroup")
+        assert list(cgroups.glob(f"*/{device.folder.name}")) or list(cgroups.glob(device.folder.name))
+    assert left_of(tmp_path) == []
+    assert not list(cgroups.glob(f"*/{device.folder.name}"))
+
+
+DOCKER_USER = """
+import subprocess, sys, time
+from pathlib import Path
+from burstlab.disk.device import Device
+from burstlab.disk.docker import docker_job
+with Device(parent=Path(sys.argv[1])) as device:
+    job = docker_job(device)
+    device.limit(20)
+    subprocess.Popen(job)
+    print(device.folder.name, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_killed_while_docker_runs_a_job_nothing_is_left(tmp_path):
+    needs_a_disk()
+    needs_docker()
+    user = subprocess.Popen(
+        [sys.executable, "-c", DOCKER_USER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    name = user.stdout.readline().strip()
+    wait_for(lambda: any(" -c writer() {" in line for line in left_of(tmp_path)))
+    user.kill()
+    user.communicate()
+    wait_for(lambda: left_of(tmp_path) == [], 30)
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/{name}"))
 
 
 def test_a_disk_in_use_is_taken_out_of_sight_and_said_to_be(tmp_path, monkeypatch):

@@ -9,7 +9,9 @@ from click.testing import CliRunner
 from rich.console import Console
 from tests.lab.disks import BURSTLAB, environment, left_of, loop_numbers, needs_a_disk, rules_for, wait_for
 
-from burstlab.incident import incident, run, summary
+import burstlab.incident as incident_module
+from burstlab.disk.device import DiskError
+from burstlab.incident import choose_jobs, incident, run, summary
 from burstlab.incident_board import Teller, board, open_board, tell_the_end, tell_the_start
 
 BALANCE_PCT = 40
@@ -102,6 +104,41 @@ def what_is_shown_fits_80_columns_and_tells_the_story(told, boards):
         assert words in told
     assert "nobody watches" in boards
     assert "in state D" in boards
+
+
+@pytest.fixture
+def containers(monkeypatch):
+    """What runs containers on which device: nobody on any, until it is said."""
+    able = {"docker_job": set(), "podman_job": set()}
+    for name, devices in able.items():
+
+        def job(device, *, name=name, devices=devices, in_own_cgroup=False):
+            if device not in devices:
+                raise DiskError(f"{name} does not run on {device}")
+            return (name, device, str(in_own_cgroup))
+
+        monkeypatch.setattr(incident_module, name, job)
+    return able
+
+
+def test_jobs_are_containers_of_docker_where_it_runs_then_of_podman_then_built_in(containers):
+    devices = ["one", "two"]
+    assert choose_jobs(devices, "auto") == ("built-in", [(), ()])
+    containers["docker_job"].add("one")  # the same on both, or the story compares nothing
+    containers["podman_job"].update(devices)
+    assert choose_jobs(devices, "auto") == (
+        "podman",
+        [("podman_job", "one", "False"), ("podman_job", "two", "False")],
+    )
+    assert choose_jobs(devices, "podman")[1][0] == ("podman_job", "one", "True")
+    containers["docker_job"].add("two")
+    assert choose_jobs(devices, "auto")[0] == "docker"
+    assert choose_jobs(devices, "built-in") == ("built-in", [(), ()])
+
+
+def test_jobs_that_were_asked_for_and_do_not_run_are_told_with_what_is_missing(containers):
+    with pytest.raises(DiskError, match="docker_job does not run on one"):
+        choose_jobs(["one"], "docker")
 
 
 def test_killed_in_the_middle_of_the_incident_it_leaves_nothing_behind(tmp_path):

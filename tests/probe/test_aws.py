@@ -153,6 +153,58 @@ def test_a_cloud_that_does_not_answer_is_given_up_and_nobody_waits(monkeypatch, 
     assert "timed out" in capfd.readouterr().err
 
 
+def test_an_event_has_its_time_although_a_file_hangs(cloud, memory, tmp_path):
+    """In a stall, and where systemd ends what is left of a service when its main process is gone."""
+    answer = cloud.answer_to
+
+    def slowly(*asked):
+        time.sleep(0.5)  # three times for the metadata, so more than a file is waited for
+        return answer(*asked)
+
+    cloud.answer_to = slowly
+    rooms = ddprobe.Rooms(str(memory))
+    log = tmp_path / "log"
+    made = options("--event-bus", "x", "--json", str(log))
+    outlets = ddprobe.Outlets(made, rooms)
+    outlets._errands[str(log)] = hanging = ddprobe.Errand(lambda send: time.sleep(60))
+    began_s = time.monotonic()
+    outlets.publish(a_reading())
+    outlets.finish(0.3)
+    hanging.give_up()
+    assert len(cloud.posts()) == 1
+    assert time.monotonic() - began_s < 5
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "value", "told"),
+    [
+        (
+            ["--cloudwatch", "emf"],
+            "AWS_EMF_AGENT_ENDPOINT",
+            "here",
+            "ddprobe sends datagrams: udp://HOST:PORT",
+        ),
+        (["--cloudwatch", "emf"], "AWS_EMF_AGENT_ENDPOINT", "tcp://127.0.0.1:25888", "sends datagrams"),
+        (["--cloudwatch", "api"], "AWS_ENDPOINT_URL", "localhost", "localhost/ is no address"),
+        (["--event-bus", "x"], "AWS_ENDPOINT_URL_EVENTBRIDGE", "ftp://x", "ftp://x/ is no address"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_anything_is_measured(
+    monkeypatch, memory, words, variable, value, told
+):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ddprobe.UsageError, match=told):
+        ddprobe.Outlets(options(*words), ddprobe.Rooms(str(memory)))
+
+
+def test_an_address_of_metadata_that_is_none_is_said(monkeypatch, cloud, web, capfd):
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata")
+    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), web, 0)
+    sender.add(a_reading())
+    assert sent(sender)
+    assert "metadata/latest/api/token is no address" in capfd.readouterr().err
+
+
 def test_the_agent_gets_a_datagram(monkeypatch):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
         agent.bind(("127.0.0.1", 0))

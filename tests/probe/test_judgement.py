@@ -70,6 +70,33 @@ CASES = {
         "warn",
         "exhausted_idle",
     ),
+    "exhausted and idle, where ten operations are let through at once": (
+        facts(
+            writes_s=(
+                0.001,
+                0.0004,
+                0.0004,
+                0.0004,
+                0.1,
+                0.0004,
+                0.0004,
+                0.0004,
+                0.0004,
+                0.098,
+                0.0004,
+                0.0004,
+            ),
+            elapsed_s=0.2,
+            disk=a_disk(await_ms=9.0),
+        ),
+        "warn",
+        "exhausted_idle",
+    ),
+    "two slow writes among many quick ones are noise": (
+        facts(writes_s=(0.0005,) * 14 + (0.03, 0.02), elapsed_s=0.06, disk=a_disk(await_ms=2.0)),
+        "ok",
+        "ok",
+    ),
     "one slow write among quick ones is noise": (
         facts(writes_s=(0.0005, 0.0005, 0.0005, 0.09, 0.0005), elapsed_s=0.093),
         "ok",
@@ -166,6 +193,47 @@ def test_a_verdict_and_a_cause_for(case):
 def test_a_lite_write_tells_how_long_the_classic_dd_would_take():
     # 970 ms for data and flush are 485 ms each; 49 such waits are 23.8 s, and 23.76 s were measured
     assert facts(writes_s=(0.97, 0.97, 0.97)).dd_s == pytest.approx(23.77, abs=0.01)
+
+
+def test_a_limit_that_lets_some_through_at_once_is_told_by_the_mean():
+    # twelve writes in 240 ms are 20 ms each, 10 ms a wait; 49 of them are 0.49 s, and 0.50 s were measured
+    assert facts(writes_s=(*(0.0,) * 4, 0.12, *(0.0,) * 4, 0.12, 0.0, 0.0)).dd_s == pytest.approx(0.49)
+
+
+def test_a_write_that_failed_took_no_time():
+    assert facts(failure=("EROFS", "Read-only file system"), completed=False, elapsed_s=0.001).dd_s is None
+
+
+def test_of_two_looks_the_worse_is_told_if_it_knows_anything():
+    ok, crit, unknown = (ddprobe.Judgement(verdict=v, cause=v, reason="") for v in ("ok", "crit", "unknown"))
+    assert ddprobe.worse(ok, crit) is crit
+    assert ddprobe.worse(crit, ok) is crit
+    assert ddprobe.worse(ok, unknown) is ok
+    assert ddprobe.worse(unknown, unknown) is unknown
+
+
+def a_plan(**changes) -> ddprobe.Plan:
+    usual = {"level": "lite", "path": "", "engine": "inproc", "data": "zero", "writes": 6, "enough_s": 0.1}
+    return ddprobe.Plan(**(usual | changes))
+
+
+@pytest.mark.parametrize(
+    ("took_s", "writes"),
+    [
+        ([], 6),
+        ([0.001] * 5, 6),
+        ([0.001, 0.05], 6),  # the wait of a limit comes again within six
+        ([0.001] * 4 + [0.1], 12),
+        ([0.001] * 5 + [0.1], 12),
+        ([0.001] * 5 + [0.1] + [0.001] * 5 + [0.1], 12),  # and the second changes nothing
+    ],
+)
+def test_after_a_write_that_had_to_wait_as_many_more_tell_whether_it_was_chance(took_s, writes):
+    marks = [0.0]
+    for seconds in took_s:
+        marks.append(marks[-1] + seconds)
+    assert ddprobe.wanted_writes(a_plan(), marks) == writes
+    assert ddprobe.wanted_writes(a_plan(enough_s=None), marks) == 6
 
 
 def test_a_stall_has_lasted_at_least_as_long_as_nothing_came_back():

@@ -2,6 +2,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import ddprobe
 import pytest
+from probing import start
 
 # /sys/block/nvme1n1/stat of a 6.x kernel: reads, merged, sectors, ms; writes, merged, sectors, ms; in flight,
 # busy ms, queue ms; discards x 4; flushes, ms
@@ -202,13 +204,41 @@ def test_files_of_a_process_are_found_by_name(tmp_path):
         assert str(tmp_path / "held") in list(ddprobe._open_files(os.getpid()))
 
 
+SPACES = {
+    "a folder of the disk, under another name": ('mount --bind "$0" /opt; exec 3>/opt/held', True),
+    "a layer whose upper folder is on the disk": (
+        'mount -t overlay -o lowerdir=/etc,upperdir="$0/up",workdir="$0/work" x /opt; exec 3>/opt/held',
+        True,
+    ),
+    "memory of its own, under the name of the disk": ('mount -t tmpfs x "$0"; exec 3>"$0/held"', False),
+}
+
+
+@pytest.mark.parametrize("case", SPACES)
+def test_a_file_of_a_container_is_on_the_disk_that_its_own_mounts_say(memory, case):
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        pytest.skip("a mount space of its own needs root and unshare")
+    script, is_here = SPACES[case]
+    for name in ("up", "work"):
+        (memory / name).mkdir()
+    words = ["unshare", "-m", "sh", "-ec", f"{script}; echo ready; exec sleep 60 >/dev/null", memory]
+    container = start(words, stdout=subprocess.PIPE)
+    try:
+        assert container.stdout.readline() == b"ready\n"
+        observer = ddprobe.Observer(ddprobe.find_site(str(memory), 5), -1, 10)
+        assert observer._uses_this_disk(container.pid, "sh") == is_here
+    finally:
+        container.kill()
+        container.communicate(timeout=10)
+
+
 def test_the_probe_reads_nothing_of_others_that_takes_their_memory_lock():
     source = Path(ddprobe.__file__).read_text(encoding="utf-8")
     read = set(re.findall(r'f"/proc/[^"]*"|f"\{folder\}/[^"{]*"', source))
     below_a_process = {
         name.rpartition("/")[2].rstrip('"') for name in read if "{pid}" in name or "folder" in name
     }
-    assert {"stat", "status", "wchan", "cgroup", "fd", "task"} <= below_a_process
+    assert {"stat", "status", "wchan", "cgroup", "fd", "task", "mnt", "mountinfo"} <= below_a_process
     harmful = {
         "cmdline",
         "environ",

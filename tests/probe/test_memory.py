@@ -1,3 +1,4 @@
+import fcntl
 import os
 import time
 
@@ -68,7 +69,6 @@ def test_allowance_is_spent_and_comes_back_with_time(rooms, monkeypatch):
     memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
     assert memory.allowance() == 600
     memory.spend(586)
-    memory.save()
     now[0] += 30
     again = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
     assert again.allowance() == pytest.approx(44)
@@ -77,16 +77,45 @@ def test_allowance_is_spent_and_comes_back_with_time(rooms, monkeypatch):
     assert again.allowance() == 600
 
 
+def test_what_runs_beside_each_other_spend_is_added_up(rooms):
+    """Ten ticks at once read the same file; each has to see what the others took."""
+    several = [ddprobe.Memory(rooms, "259-3", credits_per_s=1.0) for _ in range(3)]
+    for memory in several:
+        memory.spend(100)
+        memory.learn({"lite": 0.001})
+    assert several[-1].credits_total == 300
+    assert several[-1].allowance() == pytest.approx(300, abs=5)
+    several[0].reload()
+    assert several[0].allowance() == pytest.approx(300, abs=5)
+    assert several[0].median_s("lite") == 0.001
+
+
+def test_credits_that_were_charged_and_not_spent_come_back_and_no_more_than_may_be_saved(rooms):
+    memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+    memory.spend(86)
+    memory.spend(-80)
+    assert memory.credits_total == 6
+    memory.spend(-1000)
+    assert memory.allowance() == 600
+
+
+def test_a_lock_on_memory_that_somebody_keeps_is_not_awaited_for_ever(rooms):
+    with open(rooms.path("259-3.memory.lock"), "w") as held:  # noqa: PTH123 - as ddprobe does
+        fcntl.flock(held, fcntl.LOCK_EX)
+        began_s = time.monotonic()
+        ddprobe.Memory(rooms, "259-3", credits_per_s=1.0).spend(1)
+    assert time.monotonic() - began_s < 5
+
+
 def test_a_median_needs_three_and_forgets_the_oldest(rooms):
     memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
-    memory.learn("lite", 0.001)
-    memory.learn("lite", 0.003)
+    memory.learn({"lite": 0.001})
+    memory.learn({"lite": 0.003, "classic": 0.03})
     assert memory.median_s("lite") is None
-    memory.learn("lite", 0.002)
+    memory.learn({"lite": 0.002})
     assert memory.median_s("lite") == 0.002
     for _ in range(ddprobe.HISTORY):
-        memory.learn("lite", 0.009)
-    memory.save()
+        memory.learn({"lite": 0.009})
     assert ddprobe.Memory(rooms, "259-3", credits_per_s=1.0).healthy["lite"] == [0.009] * ddprobe.HISTORY
 
 
@@ -107,6 +136,20 @@ def test_an_errand_that_hangs_is_not_awaited_beyond_its_time():
 
 def test_an_errand_that_fails_says_nothing_and_is_over():
     assert ddprobe.Errand(lambda send: send(1 / 0)).answer(5) is None
+
+
+def test_an_errand_holds_none_of_them_where_there_is_no_proc_either(monkeypatch):
+    def refuse(_):
+        raise FileNotFoundError
+
+    read_fd, write_fd = os.pipe()
+    monkeypatch.setattr(ddprobe.os, "listdir", refuse)
+    assert ddprobe.Errand(lambda send: send("done")).answer(5) == "done"
+    errand = ddprobe.Errand(lambda send: time.sleep(60))
+    os.close(write_fd)
+    assert os.read(read_fd, 1) == b""
+    os.close(read_fd)
+    errand.give_up()
 
 
 def test_an_errand_holds_none_of_the_callers_files(tmp_path):

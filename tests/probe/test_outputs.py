@@ -91,6 +91,11 @@ def test_exit_codes_of_each_style(style, codes):
     assert [ddprobe.EXITS[style][verdict] for verdict in ("ok", "warn", "crit", "unknown")] == codes
 
 
+def test_a_write_that_failed_is_not_told_as_one_that_has_not_ended():
+    failed = a_reading(verdict="crit", cause="io_error", completed=False, error="EROFS", dd_s=None)
+    assert "io_error, a write failed with EROFS" in ddprobe.headline(failed)
+
+
 def test_a_slow_start_is_told():
     assert "started in 10.1 s" in ddprobe.headline(a_reading(startup_ms=10_055.0))
 
@@ -125,7 +130,11 @@ def test_the_watchdog_reads_an_event_as_it_was_meant():
 
 def test_an_event_of_a_look_without_a_write_claims_no_write():
     detail = json.loads(ddprobe.event_detail(a_reading(total_s=None, dd_s=23.5), "i-0123456789abcdef0"))
-    assert detail["total_s"] == 0
+    assert detail["total_s"] is None
+    assert (
+        Stall.from_detail(detail | {"started_at": ddprobe.instant(time.time())}, now_s=time.time()).total_s
+        is None
+    )
 
 
 def test_an_event_has_at_most_four_kilobytes_and_loses_its_rarest_tasks_first():

@@ -84,7 +84,7 @@ def test_the_ladder_of_a_healthy_disk_stays_at_its_foot(box, probe):
     for _ in range(3):
         reading = probe.read("run", box.path)
         assert (reading["verdict"], reading["reached"]) == ("ok", "lite")
-    assert reading["cost"]["credits"] == 10
+    assert reading["cost"]["credits"] == 32
     assert reading["healthy_s"] is not None or reading["ratio"] is None
 
 
@@ -125,6 +125,36 @@ def test_a_hundred_iops_and_nobody_else_is_exhausted_while_idle(box, probe):
     reading = probe.read("run", "--level", "classic", "--max-credit-share", "100%", box.path)
     assert (reading["verdict"], reading["cause"]) == ("warn", "exhausted_idle")
     assert reading["ratio"] >= 10
+
+
+@pytest.mark.usefixtures("limit")
+def test_the_ladder_sees_a_hundred_iops_with_nobody_else_although_ten_are_let_through_at_once(box, probe):
+    """A limit of the kernel hands out a tenth of a second's operations at once: few writes feel nothing."""
+    words = ["run", "--look", "100ms", "--max-credit-share", "100%", box.path]
+    number = Path("/sys/block", box.device, "dev").read_text().strip().replace(":", "-")
+    (probe.memory / f"{number}.memory").write_text(
+        "lite 0.0005 0.0005 0.0005\n"
+    )  # as on a machine at leisure
+    box.limit(100)
+    time.sleep(0.5)
+    told = []
+    while ("warn", "exhausted_idle", "lite") not in told:  # the first climbs, and then none for 150 s
+        reading = probe.read(*words)
+        told.append((reading["verdict"], reading["cause"], reading["reached"]))
+        assert reading["verdict"] != "crit"
+        assert len(told) < 10, told  # a writer that waits for its processor too feels no limit
+
+
+@pytest.mark.usefixtures("limit")
+def test_of_ten_ticks_at_once_on_a_slow_disk_none_says_that_all_is_well(box, probe):
+    box.limit(100)
+    box.load(48)
+    time.sleep(1.5)
+    words = ["run", "--json", "-", "--deadline", "8s", box.path]
+    ticks = [probe.start(*words, stdout=subprocess.PIPE) for _ in range(10)]
+    readings = [json.loads(tick.communicate(timeout=60)[0]) for tick in ticks]
+    assert {(reading["verdict"], reading["cause"]) for reading in readings} == {("crit", "throttled")}
+    assert sum(reading["reached"] == "classic" and not reading["skipped"] for reading in readings) == 1
 
 
 def test_a_disk_from_which_nothing_comes_back_is_stalled(box, probe):

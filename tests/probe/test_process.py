@@ -33,7 +33,7 @@ def test_the_oldest_and_the_newest_python_measure(memory, disk, python):
     assert reading["reached"] in {"lite", "classic"}
     assert reading["total_s"] > 0
     assert reading["startup_ms"] >= 0
-    assert reading["cost"]["credits"] >= 10
+    assert reading["cost"]["credits"] >= 32
 
 
 @pytest.mark.parametrize("python", pythons(), ids=lambda path: Path(path).name)
@@ -124,6 +124,23 @@ def test_a_run_costs_what_it_may_and_then_looks_only(probe, disk):
     assert "raise --max-credit-share" in readings[-1]["skipped"][0]
 
 
+def test_of_ten_runs_at_once_each_is_counted(probe, disk):
+    runs = [probe.start("run", "--json", "-", *disk, stdout=subprocess.PIPE) for _ in range(10)]
+    readings = [json.loads(run.communicate(timeout=60)[0]) for run in runs]
+    # 600 credits were saved up: no ten climbs together, no lite write beyond that
+    spent = sum(reading["cost"]["credits"] for reading in readings)
+    assert 0 < spent < 600 + 60
+    last = probe.read("run", *disk)
+    assert last["credits_total"] == spent + last["cost"]["credits"]
+
+
+def test_where_no_volume_is_known_it_is_said_that_nothing_goes_to_aws(probe, disk):
+    done = probe.run("run", "--event-bus", "burstwatch-probe", *disk)
+    assert "whose volume is not known: --volume-id" in done.stderr
+    known = ["--volume-id", "vol-0123456789abcdef0"]
+    assert "not known" not in probe.run("run", "--event-bus", "burstwatch-probe", *known, *disk).stderr
+
+
 def test_nothing_is_written_by_explain_and_passive(probe, tmp_path):
     probe.run("explain", tmp_path)
     probe.read("passive", "--look", "100ms", tmp_path)
@@ -202,7 +219,7 @@ def test_an_output_that_fails_is_told_and_hides_no_verdict(probe, disk):
     done = probe.run("run", *words, *disk)
     assert done.returncode == 0
     assert "DDPROBE OK" in done.stdout
-    assert "No such file" in done.stderr
+    assert "ddprobe: /no/such/folder/x.json: not written: No such file" in done.stderr
     assert "refused" in done.stderr
 
 
@@ -275,6 +292,58 @@ def test_every_option_is_in_the_pages_and_no_other():
         assert options <= named | {"help", "version"}
     in_manual = set(re.findall(r"^\.BI? --([a-z-]+)", manual, re.MULTILINE))
     assert in_manual <= options | {"help", "version"}
+
+
+def test_every_command_of_the_pages_is_one_that_is_taken():
+    root = PROGRAM.parents[1]
+    pages = [PROGRAM.parent / "ddprobe.md", *(root / "runbooks").glob("*.md"), *(root / "docs").glob("*.md")]
+    found = []
+    for page in pages:
+        for words in re.findall(
+            r"ddprobe(?:\.py)? ((?:run|serve|passive|explain) [^`\"|\n]*)", page.read_text()
+        ):
+            ddprobe.parse_command(words.split())
+            found.append(page.name)
+    assert {"ddprobe.md", "HostStallReported.md"} <= set(found)
+
+
+def test_the_scripts_of_the_page_are_ones_a_shell_takes_and_its_documents_are_json(tmp_path):
+    text = (PROGRAM.parent / "ddprobe.md").read_text()
+    scripts = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert len(scripts) == 2
+    for script in scripts:
+        subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    (parameters,) = re.findall(r"--parameters 'commands=(\[.*\])'", scripts[1])
+    assert all(command.startswith(("aws s3 cp ", "python3 -IS ")) for command in json.loads(parameters))
+    documents = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    assert [json.loads(document) for document in documents]
+
+
+def test_the_user_data_leaves_a_configuration_that_the_service_takes(tmp_path):
+    """Run as an instance does, with its root elsewhere and tools that only note what they are asked."""
+    script = re.findall(r"```sh\n(#!/bin/sh.*?)```", (PROGRAM.parent / "ddprobe.md").read_text(), re.DOTALL)[
+        0
+    ]
+    for folder in ("bin", "etc/default"):
+        (tmp_path / folder).mkdir(parents=True)
+    for tool in ("aws", "rpm", "systemctl"):
+        (tmp_path / "bin" / tool).write_text(f'#!/bin/sh\necho "{tool} $*" >> {tmp_path}/asked\n')
+        (tmp_path / "bin" / tool).chmod(0o755)
+    elsewhere = script.replace("/etc/default", f"{tmp_path}/etc/default")
+    environment = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-e"], input=elsewhere, text=True, check=True, env=environment)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert [line.split()[0] for line in asked] == ["aws", "rpm", "systemctl"]
+    assert f"ddprobe-{ddprobe.VERSION}-1.noarch.rpm" in asked[1]
+    settings = (tmp_path / "etc/default/ddprobe").read_text()
+    printed = subprocess.run(
+        ["sh", "-c", f"{settings}\necho serve $DDPROBE_OPTIONS $DDPROBE_PATHS"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    options = ddprobe.parse_command(printed.stdout.split())
+    assert (options.event_bus, options.paths) == ("burstwatch-probe", ("/var/lib/ddprobe", "/data"))
 
 
 def test_every_key_of_a_reading_is_explained(probe, disk):

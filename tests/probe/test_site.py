@@ -93,6 +93,18 @@ def test_a_local_disk_is_not_refused():
     ddprobe.refuse_foreign(site("/data"), [])
 
 
+def test_a_btrfs_on_several_devices_is_on_all_of_them(tmp_path):
+    for name in ("nvme1n1", "nvme2n1"):
+        device = a_device(tmp_path / name)
+        for number in ("one", "two"):
+            (tmp_path / number / "devices").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "two" / "devices" / name).symlink_to(device)
+    mount = ddprobe.parse_mounts("40 22 0:39 / /pool rw - btrfs /dev/nvme1n1 rw")[0]
+    found = ddprobe._btrfs_parts(mount, "nvme1n1", str(tmp_path))
+    assert {Path(part).name for part in found} == {"nvme1n1", "nvme2n1"}
+    assert ddprobe._btrfs_parts(mount, "nvme9n1", str(tmp_path)) == []
+
+
 def test_a_path_that_is_not_there_is_a_clear_error(tmp_path):
     with pytest.raises(ddprobe.UsageError, match="No such file or directory; name a directory"):
         ddprobe.find_site(str(tmp_path / "missing"), 5)

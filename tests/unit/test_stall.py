@@ -17,8 +17,8 @@ DETAIL = {
 }
 
 
-def a_stall(**changes):
-    return Stall.from_detail(DETAIL | changes, now_s=NOW_S)
+def a_stall(*, heard_s=NOW_S + 8.25, **changes):
+    return Stall.from_detail(DETAIL | changes, now_s=heard_s)
 
 
 def test_a_report_is_read_and_comes_back_from_the_ledger():
@@ -45,14 +45,19 @@ def test_a_report_is_told_with_its_age_and_the_tasks_that_are_stuck():
         ("volume_id", "vol-123"),
         ("volume_id", ["vol-0123456789abcdef0"]),
         ("verdict", ""),
+        ("verdict", "ok"),
+        ("verdict", "unknown"),
         ("cause", 7),
         ("total_s", -1),
         ("total_s", float("nan")),
+        ("total_s", 309),  # it began 8.25 s ago, and 300 s are for its clock
+        ("total_s", 2_592_000),
         ("total_s", True),
         ("total_s", "8"),
         ("started_at", "yesterday"),
         ("started_at", "2026-11-20T12:00:00"),
         ("started_at", "2026-11-20T12:06:00Z"),
+        ("started_at", 1_795_176_000),
         ("started_at", "2025-11-20T12:00:00Z"),
         ("top", "systemd-udevd"),
     ],
@@ -88,12 +93,28 @@ def test_a_task_that_is_none_hides_no_other():
 
 def test_a_probe_that_only_watched_has_no_time_of_a_write_to_tell():
     stall = a_stall(total_s=None)
-    assert stall.total_s == 0
+    assert stall.total_s is None
+    assert stall.facts(NOW_S)["total_s"] is None
+    assert Stall.from_document(stall.to_document()) == stall
     assert stall.sentences(NOW_S)[0] == "Its host i-0123456789abcdef0 reported 0 s ago: critical: exhausted."
 
 
 def test_a_host_whose_clock_is_a_little_ahead_reports_of_now():
-    assert a_stall(started_at="2026-11-20T12:04:59Z").started_at_s == NOW_S
+    assert a_stall(started_at="2026-11-20T12:04:59Z", heard_s=NOW_S).started_at_s == NOW_S
+
+
+def test_one_report_a_minute_is_taken_by_our_clock_and_none_that_says_no_more():
+    first = a_stall(heard_s=NOW_S + 1000, total_s=None)
+    at_once = a_stall(heard_s=NOW_S + 1059, total_s=900)  # whatever time it claims
+    assert at_once.repeats(first)
+    assert not a_stall(heard_s=NOW_S + 1060, total_s=900).repeats(first)
+    assert a_stall(heard_s=NOW_S + 1300, total_s=None).repeats(first)  # the same event, delivered twice
+
+
+def test_a_report_from_a_ledger_that_did_not_keep_when_it_was_heard_is_read():
+    document = a_stall().to_document()
+    del document["heard_at_s"]
+    assert Stall.from_document(document).heard_at_s == 0
 
 
 @given(

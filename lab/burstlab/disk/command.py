@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from burstlab.disk.options import disk_options
 from burstlab.main import HELP
 
 _PACES_S: Final = {"flood": 0.0, "jobs": 1.0}
@@ -38,31 +39,17 @@ Page: docs/incident.md
     show_default=True,
     help="GiB of the gp2 volume, which make its baseline.",
 )
-@click.option(
-    "--balance",
-    "balance_pct",
-    type=click.FloatRange(0, 100),
-    default=100.0,
-    show_default=True,
-    help="What is in the bucket, in percent.",
-)
-@click.option(
-    "--speed",
-    type=click.FloatRange(1, 1_000),
-    help="Seconds of the volume's time per second; default 60, or as --credits says.",
+@disk_options(
+    speeds=click.FloatRange(1, 1_000),
+    speed=None,
+    least_balance_pct=0,
+    folder_is="Where its image lies, or --clean is to look too",
 )
 @click.option(
     "--credits",
     "real_credits",
     type=click.FloatRange(min=1),
     help="What a full bucket holds, in real operations; default 5.4 million / speed.",
-)
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "qsd", "blkio"]),
-    default="auto",
-    show_default=True,
-    help="What throttles: qemu-storage-daemon, or the blkio cgroup.",
 )
 @click.option(
     "--load",
@@ -86,11 +73,6 @@ Page: docs/incident.md
     default=256,
     show_default=True,
     help="How large the real device is.",
-)
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where its image lies, or --clean is to look too; default in memory or the temporary folder.",
 )
 @click.option("--clean", is_flag=True, help="Only remove what killed ones left behind.")
 def disk(

@@ -1,8 +1,7 @@
-"""Jobs that are real containers: podman with its whole store on the device.
+"""Jobs that are podman's containers, with its whole store on the device; and the image for all of them.
 
-Docker's daemon keeps its layers on a disk of its own, so it would not feel this one's limit; podman needs no
-daemon. The image is made here from busybox, nothing is pulled. What podman mounts for a container with
-``--rm`` ignores fsync, so a job writes to a folder of the device that is mounted into it.
+Podman needs no daemon. The image is made here from busybox, nothing is pulled. What podman mounts for a
+container with ``--rm`` ignores fsync, so a job writes to a folder of the device that is mounted into it.
 
 A container should have no cgroup of its own, which crun alone can do. In one it escapes the blkio backend,
 and with the other the loop driver serves cgroups in turn: whoever is outside waits less than on EBS.
@@ -19,12 +18,12 @@ from burstlab.disk.device import Device, DiskError
 WRITERS: Final = 32
 WRITES: Final = 2
 """Each is fourteen blocks past the cache, one by one: with start and end about 1,000 operations."""
-_IMAGE: Final = "localhost/burstlab-job"
+IMAGE: Final = "localhost/burstlab-job"
 _TOOLS: Final = ("sh", "dd", "rm")
 _FOLDERS: Final = ("bin", "dev", "etc", "proc", "sys", "tmp", "work")
 _RUNTIMES: Final = ("crun", "runc")
 _PATIENCE_S: Final = 30.0
-_SCRIPT: Final = """\
+SCRIPT: Final = """\
 writer() {
   n=0
   while [ $n -lt $2 ]; do
@@ -39,7 +38,7 @@ wait
 """
 
 
-def container_job(device: Device, *, in_own_cgroup: bool = False) -> tuple[str, ...]:
+def podman_job(device: Device, *, in_own_cgroup: bool = False) -> tuple[str, ...]:
     """The command that runs one job as a container on this device, tried once.
 
     ``in_own_cgroup`` allows runtimes that cannot do without one.
@@ -64,9 +63,9 @@ def container_job(device: Device, *, in_own_cgroup: bool = False) -> tuple[str, 
         podman = _podman(device, runtime)
         try:
             if not refusals:
-                _said_by([*podman, "import", str(_image(device.folder, Path(busybox))), _IMAGE])
+                said_by([*podman, "import", str(make_image(device.folder, Path(busybox))), IMAGE])
             job = _job(podman, device, options)
-            _said_by(job)
+            said_by(job)
         except DiskError as error:
             refusals.append(f"{runtime}: {error}")
         else:
@@ -89,10 +88,10 @@ def _job(podman: tuple[str, ...], device: Device, options: tuple[str, ...]) -> t
     limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
     work = ("--volume", f"{device.mount / 'work'}:/work")
     run = ("run", "--rm", "--network", "none", "--log-driver", "none", *options, *limits, *work)
-    return (*podman, *run, _IMAGE, "sh", "-c", _SCRIPT, str(WRITERS), str(WRITES))
+    return (*podman, *run, IMAGE, "sh", "-c", SCRIPT, str(WRITERS), str(WRITES))
 
 
-def _image(folder: Path, busybox: Path) -> Path:
+def make_image(folder: Path, busybox: Path) -> Path:
     """A root file system of one program."""
     path = folder / "image.tar"
     with tarfile.open(path, "w") as archive:
@@ -108,7 +107,12 @@ def _image(folder: Path, busybox: Path) -> Path:
     return path
 
 
-def _said_by(command: list[str] | tuple[str, ...]) -> str:
+def said_by(command: list[str] | tuple[str, ...]) -> str:
+    """What a command printed.
+
+    Raises:
+        DiskError: it failed, or did not end.
+    """
     try:
         done = subprocess.run(  # noqa: S603 - the command is ours
             command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S

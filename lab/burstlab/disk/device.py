@@ -47,6 +47,7 @@ _LEAST_MIB: Final = 64
 _BLOCK: Final = 4096
 _EBS_IO_KIB: Final = 256
 """One request is at most what EBS counts as one operation."""
+_SECTOR_KIB: Final = 0.5
 _START_S: Final = 10.0
 _STEP_S: Final = 60.0
 
@@ -56,11 +57,12 @@ class DiskError(BurstwatchError):
 
 
 class Counters(NamedTuple):
-    """What a device has completed since it exists, and what it has in hand."""
+    """What a device has completed since it exists, how much that moved, and what it has in hand."""
 
     reads: int
     writes: int
     in_flight: int
+    kib: float
 
     @property
     def done(self) -> int:
@@ -230,7 +232,8 @@ class Device:
     def counters(self) -> Counters:
         """Reads and writes completed; the kernel counts requests, each of 256 KiB at most."""
         fields = self._stat.read_text().split()
-        return Counters(int(fields[0]), int(fields[4]), int(fields[8]))
+        sectors = int(fields[2]) + int(fields[6])
+        return Counters(int(fields[0]), int(fields[4]), int(fields[8]), sectors * _SECTOR_KIB)
 
     def note(self, pid: int) -> None:
         """Let a process end with the disk."""

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Self
 from burstlab.clock import MOST_SPEED
 from burstlab.disk.device import Counters, Device, DiskError
 from burstlab.fleet import LabFleet
+from burstlab.load import OPERATION_KIB
 from burstlab.simulation import SimulatedVolume
 from burstlab.volume import Truth
 from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS
@@ -168,5 +169,7 @@ class Governor(Thread):
         if until_s > volume.at_s:
             reads, writes = seen.reads - self._lived.reads, seen.writes - self._lived.writes
             each = self.lapse.ops_each
-            volume.measure(until_s, read_ops=reads * each, write_ops=writes * each)
+            moved_kib = seen.kib - self._lived.kib
+            size_kib = moved_kib / (reads + writes) if reads + writes else OPERATION_KIB
+            volume.measure(until_s, read_ops=reads * each, write_ops=writes * each, size_kib=size_kib)
             self._lived = seen

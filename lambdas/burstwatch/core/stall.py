@@ -18,12 +18,16 @@ SCHEMA: Final = "burstwatch.probe/v1"
 FRESH_S: Final = 3600
 """For so long a stall is evidence in the alerts about its volume."""
 
+STALLS_EVERY_S: Final = 60
+"""Of one volume no more reports are taken than one in so many seconds."""
+
 MOST_TASKS: Final = 10
 """Of the tasks in state D only so many are kept; the probe tells the most frequent first."""
 
 _LONGEST_WORD: Final = 40
 _LONGEST_S: Final = 30 * 24 * 3600
 _MOST_COUNT: Final = 1_000_000
+_NO_STALL: Final = ("ok", "unknown")
 _SKEW_S: Final = 300
 """A host's clock may be so far ahead of ours."""
 
@@ -48,15 +52,16 @@ class StuckTask:
 class Stall:
     """One report of ddprobe: a synchronous write that took ``total_s`` so far, begun at ``started_at_s``.
 
-    ``total_s`` is 0 where the probe only watched, and did not write.
+    ``total_s`` is None where the probe only watched, and did not write. ``heard_at_s`` is by our clock.
     """
 
     instance_id: str
     volume_id: str
     verdict: str
     cause: str
-    total_s: float
+    total_s: float | None
     started_at_s: int
+    heard_at_s: int = 0
     top: tuple[StuckTask, ...] = ()
 
     @classmethod
@@ -67,13 +72,15 @@ class Stall:
             StallError: naming every fault.
         """
         reader = _Reader(detail)
+        started_at_s = reader.instant("started_at", now_s)
         stall = cls(
             instance_id=reader.matching("instance_id", _INSTANCE_ID, "the id of an instance"),
             volume_id=reader.matching("volume_id", _VOLUME_ID, "the id of a volume"),
-            verdict=reader.word("verdict"),
+            verdict=reader.word("verdict", but=_NO_STALL),
             cause=reader.word("cause"),
-            total_s=reader.seconds("total_s"),
-            started_at_s=reader.instant("started_at", now_s),
+            total_s=reader.seconds("total_s", most=now_s - started_at_s + _SKEW_S),
+            started_at_s=started_at_s,
+            heard_at_s=int(now_s),
             top=reader.tasks("top"),
         )
         reader.complain()
@@ -82,11 +89,15 @@ class Stall:
     @property
     def seen_at_s(self) -> float:
         """When the host last saw it: one that lasts is reported again, with the start that it had."""
-        return self.started_at_s + self.total_s
+        return self.started_at_s + (self.total_s or 0.0)
 
     def is_fresh(self, now_s: float) -> bool:
         """Whether it still says something about now."""
         return now_s - self.seen_at_s < FRESH_S
+
+    def repeats(self, known: "Stall") -> bool:
+        """Whether it says no more than another one, or comes too soon after it."""
+        return self.seen_at_s <= known.seen_at_s or self.heard_at_s < known.heard_at_s + STALLS_EVERY_S
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
@@ -101,7 +112,9 @@ class Stall:
         """What the host saw, with its age."""
         ago = format_duration(max(0.0, now_s - self.seen_at_s))
         judged = f"{self.verdict}: {self.cause}"
-        write = f"a synchronous write took {self.total_s:,.1f} s ({judged})" if self.total_s else judged
+        write = judged
+        if self.total_s is not None:
+            write = f"a synchronous write took {self.total_s:,.1f} s ({judged})"
         tasks = ", ".join(f"{t.count} {t.comm} in {t.wchan or '?'}" for t in self.top[:3])
         stuck = [f"Stuck in state D there: {tasks}."] if tasks else []
         return [f"Its host {self.instance_id} reported {ago} ago: {write}.", *stuck]
@@ -135,22 +148,23 @@ class _Reader:
         self._fault(name, says)
         return ""
 
-    def word(self, name: str) -> str:
+    def word(self, name: str, *, but: Sequence[str] = ()) -> str:
         value = self._detail.get(name)
-        if isinstance(value, str) and value.strip():
+        if isinstance(value, str) and value.strip() and value not in but:
             return printable(value, _LONGEST_WORD)
-        self._fault(name, "a word")
+        self._fault(name, "that of a stall" if but else "a word")
         return ""
 
-    def seconds(self, name: str) -> float:
+    def seconds(self, name: str, *, most: float) -> float | None:
+        """Null is none; no write can have taken longer than from its start until now."""
         value = self._detail.get(name)
         if value is None and name in self._detail:
-            return 0.0
+            return None
         seconds = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-        if 0 <= seconds <= _LONGEST_S:
+        if 0 <= seconds <= min(most, _LONGEST_S):
             return float(seconds)
-        self._fault(name, f"a number of seconds from 0 to {_LONGEST_S:,}")
-        return 0.0
+        self._fault(name, "a number of seconds from 0 to what has passed since its start")
+        return None
 
     def instant(self, name: str, now_s: float) -> int:
         value = self._detail.get(name)

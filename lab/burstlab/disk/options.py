@@ -1,0 +1,52 @@
+"""What every command takes that builds disks."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def disk_options(
+    *, speeds: click.FloatRange, speed: float | None, least_balance_pct: float, folder_is: str
+) -> Callable[[Command], Command]:
+    """Options of a command about disks; ``folder_is`` says what its folder is for."""
+    told = "" if speed else "; default 60, or as --credits says"
+    options = [
+        click.option(
+            "--balance",
+            "balance_pct",
+            type=click.FloatRange(least_balance_pct, 100),
+            default=100.0,
+            show_default=True,
+            help="What is in the bucket at the beginning, in percent.",
+        ),
+        click.option(
+            "--speed",
+            type=speeds,
+            default=speed,
+            show_default=speed is not None,
+            help=f"Seconds of the volume's time per second{told}.",
+        ),
+        click.option(
+            "--backend",
+            type=click.Choice(["auto", "qsd", "blkio"]),
+            default="auto",
+            show_default=True,
+            help="What throttles: qemu-storage-daemon, or the blkio cgroup.",
+        ),
+        click.option(
+            "--folder",
+            type=click.Path(path_type=Path, file_okay=False, exists=True),
+            help=f"{folder_is}; default in memory, or the temporary folder.",
+        ),
+    ]
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
