@@ -39,12 +39,16 @@ class HistoryReader:
     """Reads long spans of one region, by the minute (15 days kept) or by five minutes (63 days).
 
     Few queries and long spans, because CloudWatch bills by the metric asked for, however many datapoints it
-    has: five metrics of a volume cost $0.00005 for a day as for nine weeks.
+    has: five metrics of a volume cost $0.00005 for a day as for nine weeks. ``metrics`` are those wanted, by
+    their names in ``History``; the others stay empty.
     """
 
-    def __init__(self, client: Any, *, period_s: int, workers: int = 8) -> None:
+    def __init__(
+        self, client: Any, *, period_s: int, workers: int = 8, metrics: Sequence[str] = tuple(_METRICS)
+    ) -> None:
         self._period_s = period_s
         self._workers = workers
+        self._metrics = {name: _METRICS[name] for name in metrics}
         pace = DATAPOINTS_PER_S * period_s / PERIOD_S
         self._reader = CloudWatchReader(_AtPeriod(client, period_s), workers=1, datapoints_per_s=pace)  # type: ignore[arg-type]
 
@@ -54,7 +58,7 @@ class HistoryReader:
         No more than a few volumes' datapoints are ever held.
         """
         room = DATAPOINTS_PER_CALL // max(1, -(-(end_s - start_s) // self._period_s))
-        size = max(1, min(room, BATCH_SIZE) // METRICS_PER_VOLUME)
+        size = max(1, min(room, BATCH_SIZE) // len(self._metrics))
         batches = (volume_ids[first : first + size] for first in range(0, len(volume_ids), size))
         pool = ThreadPoolExecutor(self._workers, thread_name_prefix="history")
         running: set[Future[HistoryRead]] = set()
@@ -71,7 +75,7 @@ class HistoryReader:
             pool.shutdown(cancel_futures=True)
 
     def _read_batch(self, volume_ids: Sequence[str], start_s: int, end_s: int) -> HistoryRead:
-        asked = {i: {name: MetricQuery(i, *what) for name, what in _METRICS.items()} for i in volume_ids}
+        asked = {i: {name: MetricQuery(i, *what) for name, what in self._metrics.items()} for i in volume_ids}
         found = self._reader.read((q for each in asked.values() for q in each.values()), start_s, end_s)
         histories: dict[str, History] = {}
         unread: dict[str, AwsFailure] = {}

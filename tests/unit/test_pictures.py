@@ -1,0 +1,305 @@
+"""Pictures in characters, beside what they are drawn from; `pytest tests/unit --rewrite` draws them anew."""
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from burstctl.plotting.canvas import ASCII, BLOCKS, Canvas, Run
+from burstctl.plotting.lanes import Look, lanes_of
+from burstctl.plotting.reading import Plotted
+from burstctl.plotting.scales import Clock, Panel, iops_scale, values_in
+from burstctl.plotting.showing import plain
+from burstctl.plotting.text import _FILLS, _STYLES, LEAST_WIDTH, draw_text
+from burstctl.plotting.words import bins_words, fan_words, fitted, some_marks, state_words
+from burstwatch.core.alerts import AlertKind
+from burstwatch.core.chronology import Sources, chronicle
+from burstwatch.core.flips import Phase
+from burstwatch.core.ledger import EntryKind
+from burstwatch.core.openings import Opening
+from burstwatch.core.samples import Series
+from burstwatch.core.usage import History
+from burstwatch.core.words import columns
+from conftest import GP3, a_decision, a_flip, a_state, a_volume, a_volume_as, an_assessment, at
+from some_days import (
+    VOLUME_ID,
+    a_history,
+    a_hold,
+    a_level,
+    a_stall,
+    a_step,
+    an_alert_entry,
+    falling,
+    minutes,
+    there_and_back,
+)
+
+PICTURES = Path(__file__).parent / "pictures"
+NAMED = {"volume_id": VOLUME_ID, "instance_id": "i-0fedcba9876543210", "tags": {"Name": "ci-7"}}
+
+
+def plotted_of(history: History, *, start: str, now: str, volume=None, state=None, **given) -> Plotted:
+    """The picture's values as they are read, judged by the core."""
+    volume = volume or a_volume(**NAMED)
+    assessment = an_assessment(history.balance, volume=volume, now=now)
+    sources = Sources(
+        volume=volume, history=history, start_s=int(at(start)), now_s=at(now), assessment=assessment,
+        state=state, **given,
+    )  # fmt: skip
+    return Plotted(
+        chronology=chronicle(sources),
+        decision=a_decision(assessment, state, now=now),
+        region="us-east-1",
+        ledger="sqlite:ledger",
+        last=timedelta(seconds=at(now) - at(start)),
+        holds=(),
+        failures=(),
+        metrics_requested=3,
+        api_calls={},
+    )
+
+
+def a_bad_day() -> Plotted:
+    """All that can be on a picture: at 1,200/s it loses 900 credits a second, 1 % a minute, from 10:10 on."""
+    calm, drain = [100.0] * 190, [100.0 - n for n in range(60)]
+    balance = minutes("07:00", *calm, *drain, skip=range(60, 95))
+    busy = Series(
+        balance.starts_s, tuple(60.0 * (40 if at_s < at("10:10") else 900) for at_s in balance.starts_s)
+    )
+    reads = Series(balance.starts_s, tuple(value / 3 for value in busy.values))
+    entries = [
+        a_level("10:20", "ok", "watch"),
+        a_level("10:45", "watch", "warning"),
+        an_alert_entry("10:45", AlertKind.DRAINING, "warning"),
+        a_hold("10:50", "13:00"),
+        a_step(EntryKind.REFUSED, "10:55", "is not moved to gp3: held"),
+        a_stall("11:00", 150),
+    ]
+    return plotted_of(
+        History(period_s=60, balance=balance, read_ops=reads, write_ops=busy),
+        start="06:12",
+        now="11:12",
+        entries=entries,
+        windows=[Opening(window="release", start_s=at("08:30"), end_s=at("10:00"))],
+    )
+
+
+def there_and_back_again() -> Plotted:
+    """It drains by 1 % a minute from nine, is flipped at ten, on gp3 until two, and comes back empty."""
+    pairs = [*falling("07:00", 100, 0, 120), *falling("09:00", 100, 1, 61), *falling("14:34", 0, -0.1, 85)]
+    balance = Series.of((sample.start_s, sample.value) for sample in pairs)
+    return plotted_of(a_history(balance), start="07:00", now="16:00", entries=there_and_back())
+
+
+def exhausted() -> Plotted:
+    """Dry since half past ten, and held to its baseline of 300."""
+    return plotted_of(
+        a_history(falling("09:00", 90, 1, 178), reads=75, writes=225), start="09:00", now="12:00"
+    )
+
+
+STORIES = {
+    "a_bad_day": (a_bad_day, 80, 24, BLOCKS),
+    "a_bad_day_in_ascii": (a_bad_day, 80, 24, ASCII),
+    "a_bad_day_on_a_wide_terminal": (a_bad_day, 140, 44, BLOCKS),
+    "there_and_back_again": (there_and_back_again, 80, 24, BLOCKS),
+    "exhausted": (exhausted, 80, 24, BLOCKS),
+}
+
+
+def picture(plotted, width=80, height=24, glyphs=BLOCKS) -> str:
+    return plain(draw_text(plotted, width=width, height=height - 1, glyphs=glyphs)) + "\n"
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_picture_is_as_drawn(name, request):
+    story, width, height, glyphs = STORIES[name]
+    drawn, path = picture(story(), width, height, glyphs), PICTURES / f"{name}.txt"
+    if request.config.getoption("--rewrite"):
+        path.write_text(drawn)
+    assert drawn == path.read_text(), "if this is meant, draw it with --rewrite and look at the difference"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 133, 200])
+@pytest.mark.parametrize("height", [10, 24, 60])
+def test_no_line_is_wider_than_the_terminal_and_the_picture_fits_unless_that_is_very_low(width, height):
+    lines = picture(a_bad_day(), width, height).splitlines()
+    assert max(map(columns, lines)) <= max(LEAST_WIDTH, width)
+    if height >= 30:
+        assert len(lines) < height
+
+
+def test_in_ascii_there_is_nothing_else():
+    assert picture(a_bad_day(), glyphs=ASCII).isascii()
+
+
+def test_a_name_cannot_act_nor_shift_the_picture():
+    hostile = a_volume(**NAMED | {"tags": {"Name": "\x1b[2J\u202e名前\n" + "x" * 300}})
+    drawn = picture(
+        plotted_of(
+            a_history(falling("09:00", 90, 1, 60)),
+            start="09:00",
+            now="10:00",
+            volume=hostile,
+            windows=[Opening(window="\x1b[31m窓", start_s=at("09:00"), end_s=at("10:00"))],
+            entries=[a_hold("09:30", "12:00", by="\x07anna\u200b")],
+        )
+    )
+    assert all(character.isprintable() for character in drawn.replace("\n", ""))
+    assert "\u202e" not in drawn
+    assert max(map(columns, drawn.splitlines())) <= 80
+
+
+def test_an_empty_bucket_is_seen_and_a_gap_is_not_taken_for_one():
+    lines = picture(exhausted()).splitlines()
+    bottom = next(line for line in lines if line.startswith("   0 %"))
+    assert bottom.rstrip("│ ").endswith("▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁")
+    gap = picture(plotted_of(a_history(falling("09:00", 90, 1, 20)), start="09:00", now="12:00"))
+    assert "no datapoint" in gap
+    assert "? ? ? ?" in gap
+
+
+def test_each_look_has_a_fill_and_a_style():
+    assert _FILLS.keys() == _STYLES.keys() == set(Look)
+
+
+def test_lanes_are_there_only_when_something_is_on_them():
+    calm = plotted_of(a_history(falling("09:00", 100, 0, 60)), start="09:00", now="10:00")
+    assert lanes_of(calm.chronology) == []
+    assert [lane.label for lane in lanes_of(a_bad_day().chronology)] == ["LEVEL", "WINDOW", "HOLD", "HOST"]
+
+
+def test_the_way_there_the_stay_and_the_way_back_follow_each_other():
+    [flip] = lanes_of(there_and_back_again().chronology)
+    assert [(s.start_s, s.end_s, s.look, s.text) for s in flip.segments] == [
+        (at("10:00"), at("10:30"), Look.LEAVING, "to gp3 3,000 IOPS"),
+        (at("10:30"), at("14:00"), Look.AWAY, "gp3 3,000 IOPS"),
+        (at("14:00"), at("14:30"), Look.RETURNING, "back"),
+    ]
+
+
+def test_a_stay_without_a_known_beginning_or_end_fills_the_picture():
+    state = a_state(flip=a_flip(asked_at_s=5, started_at_s=5, reached_at_s=6, stays=True))
+    plotted = plotted_of(
+        a_history(falling("09:00", 100, 0, 1)),
+        start="09:00",
+        now="10:00",
+        volume=a_volume_as(GP3),
+        state=state,
+    )
+    [flip] = lanes_of(plotted.chronology)
+    assert [(s.start_s < at("09:00"), s.end_s, s.text) for s in flip.segments][-1] == (
+        True, at("10:00"), "gp3 3,000 IOPS, stays",
+    )  # fmt: skip
+    assert state_words(plotted).endswith(" UTC, asked for by watchdog")
+
+
+def test_more_marks_than_lines_are_counted_and_the_newest_are_shown():
+    marks = a_bad_day().chronology.marks
+    shown, earlier = some_marks(marks, 3)
+    assert (list(shown), earlier) == (list(marks[-2:]), len(marks) - 2)
+    assert some_marks(marks, len(marks)) == (marks, 0)
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [(30, "by anna: snapshot running"), (20, "by anna: snapshot"), (9, "by anna"), (7, "by"), (1, "…")],
+)
+def test_what_does_not_fit_loses_its_last_words_first(room, words):
+    assert fitted("by anna: snapshot running", room) == words
+
+
+def test_a_forecast_of_days_is_no_time_of_today():
+    # 0.05 % a minute: 97.05 % last 1,941 minutes
+    slow = falling("09:00", 100, 0.05, 60)
+    plotted = plotted_of(a_history(slow), start="09:00", now="10:00")
+    assert fan_words(plotted.chronology)[:2] == ["dry in", "32 h 21 min"]
+    assert state_words(plotted).endswith(", dry in 32 h")
+
+
+@pytest.mark.parametrize(
+    ("flip", "said"),
+    [
+        (a_flip(phase=Phase.ASKED), "is to become gp3 with 3,000 IOPS and 128 MiB/s since 10:00 UTC"),
+        (a_flip(phase=Phase.CHANGING), "is on its way to gp3 with 3,000 IOPS and 128 MiB/s since 10:00 UTC"),
+        (a_flip(), "is on gp3 with 3,000 IOPS and 128 MiB/s since 10:30 UTC, asked for by watchdog"),
+        (
+            a_flip(stays=True, reached_at_s=int(at("10:30")) - 2 * 86_400),
+            "stays gp3 with 3,000 IOPS and 128 MiB/s since 11-18 10:30 UTC",
+        ),
+    ],
+)
+def test_a_moved_volume_says_where_it_is_since_when_and_by_whom(flip, said):
+    plotted = plotted_of(a_history(falling("09:00", 100, 0, 1)), start="09:00", now="11:00")
+    decision = replace(plotted.decision, flip=flip)
+    assert said in state_words(replace(plotted, decision=decision))
+
+
+def test_more_letters_than_columns_end_in_a_sign_of_more():
+    many = [a_level(f"09:{59 - n % 2}:{n:02}", "warning", "critical") for n in range(59)]
+    plotted = plotted_of(a_history(falling("09:00", 90, 1, 60)), start="09:00", now="10:00", entries=many)
+    [row] = [line for line in picture(plotted).splitlines() if line.startswith("EVENT")]
+    assert row.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("step_s", "period_s", "words"),
+    [(20, 60, "a minute"), (61, 60, "a minute"), (360, 60, "6 min"), (600, 3600, "60 min"),
+     (18_000, 60, "5 h")],
+)  # fmt: skip
+def test_over_how_long_a_column_chooses(step_s, period_s, words):
+    assert bins_words(step_s, period_s) == words
+
+
+def test_operations_are_drawn_up_to_the_burst_where_they_came_near_and_else_so_that_they_are_seen():
+    near = a_chronology_at(2_000)
+    assert iops_scale(near) == 3_000
+    assert iops_scale(a_chronology_at(460)) == 600
+    assert iops_scale(a_chronology_at(0)) == 600, "twice the baseline"
+    assert iops_scale(a_chronology_at(3_400)) == 3_400, "more than there should be is not cut"
+    moved = replace(near, limits=there_and_back_again().chronology.limits)
+    assert iops_scale(moved) == 3_000
+
+
+def a_chronology_at(iops):
+    history = a_history(falling("09:00", 90, 0, 60), reads=0, writes=iops)
+    return plotted_of(history, start="09:00", now="10:00").chronology
+
+
+def test_a_column_shows_the_samples_that_begin_in_it_or_the_one_that_lasts():
+    series = Series((0, 300, 900), (1.0, 2.0, 3.0))
+    assert list(values_in(series, 0, 600, 300)) == [1.0, 2.0]
+    assert list(values_in(series, 400, 500, 300)) == [2.0]
+    assert list(values_in(series, 600, 900, 300)) == []
+
+
+def test_ticks_are_full_hours_and_days_at_least_so_far_apart():
+    day = Clock(start_s=at("09:10"), end_s=at("09:10") + 86_400, first=0, columns=96)
+    assert [label for _, label in day.ticks(12)] == ["12:00", "15:00", "18:00", "21:00", "21 Nov", "03:00",
+                                                     "06:00", "09:00"]  # fmt: skip
+    year = Clock(start_s=0, end_s=400 * 86_400, first=0, columns=80)
+    ticks = [column for column, _ in year.ticks(10)]
+    assert min(b - a for a, b in pairwise(ticks)) >= 10
+
+
+@pytest.mark.parametrize(("value", "row"), [(0, 4), (1, 4), (20, 4), (21, 3), (100, 0), (140, 0)])
+def test_a_value_lies_in_the_row_that_it_reaches(value, row):
+    assert Panel(0, 5, 100.0).row(value) == row
+
+
+def test_a_wide_character_takes_two_columns_and_is_cut_whole():
+    canvas = Canvas(6, 1)
+    canvas.write(0, 0, "a窓窓b", "bold")
+    assert canvas.lines() == [[Run("a窓窓b", "bold")]]
+    canvas = Canvas(4, 1)
+    canvas.write(0, 0, "a窓窓b")
+    assert canvas.lines() == [[Run("a窓")]]
+
+
+def test_what_lies_outside_is_not_drawn():
+    canvas = Canvas(2, 1)
+    for column, row in ((-1, 0), (2, 0), (0, 1), (0, -1)):
+        canvas.put(column, row, "x")
+    assert canvas.lines() == [[]]
