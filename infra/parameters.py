@@ -1,6 +1,7 @@
 """What others find in Parameter Store: the policy, and that this deployment is here."""
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any, Final
 
 from aws_cdk import Stack
@@ -44,11 +45,12 @@ class Parameters(Construct):
             value=self._name,
             description="burstwatch: the date of this parameter is that of the first deploy",
         )
+        about = {"schema": SCHEMA, "version": version("burstwatch"), "name": self._name, **card}
         CfnParameter(
             self,
             "Deployment",
             name=f"{DEPLOYMENTS_PATH}/{self._name}",
             type="String",
-            value=Stack.of(self).to_json_string({"schema": SCHEMA, "name": self._name, **card}),
+            value=Stack.of(self).to_json_string(about),
             description="burstwatch: a watchdog is deployed here",
         )

@@ -162,6 +162,8 @@ class DynamoDb:
                     return self._query(asked)
                 case "PutItem" | "DeleteItem":
                     return self._write_one(operation, asked)
+                case "DescribeTable":
+                    return {"Table": {"TableName": self.table, "TableStatus": "ACTIVE", **_PROTECTED}}
         raise RefusedError("UnknownOperationException", f"the lab does not know {operation}")
 
     def _wait(self) -> None:
@@ -359,6 +361,7 @@ class _Action:
         return _check(self._update.apply(dict(before or key)))
 
 
+_PROTECTED: Final = {"DeletionProtectionEnabled": True}
 _KNOWN: Final = frozenset(
     {
         "TableName",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from werkzeug.serving import BaseWSGIServer, ThreadedWSGIServer, WSGIRequestHandler
 
+from burstlab.account import AccountApi
 from burstlab.answers import Answer, AwsError, Call, error_answer, read_call
 from burstlab.cloudwatch import CloudWatchApi
 from burstlab.control import CONTROL_PATH, Control
@@ -39,8 +40,9 @@ class EndpointError(BurstwatchError):
 class Endpoint:
     """An AWS endpoint on the loopback interface; start it with ``with``, or ``start`` and ``stop``.
 
-    ``parameters`` is its SSM Parameter Store, ``prices`` its Price List, ``tables`` are its DynamoDB tables
-    by name. Tables that are not there, and every other service, are moto's.
+    ``parameters`` is its SSM Parameter Store, ``prices`` its Price List, ``account`` what IAM and Service
+    Quotas say of it, ``tables`` are its DynamoDB tables by name. Tables that are not there, and every other
+    service, are moto's.
     """
 
     def __init__(self, fleet: LabFleet, *, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -50,15 +52,21 @@ class Endpoint:
         self._address = (host, port)
         self.parameters = ParameterStore(fleet.clock)
         self.prices = PriceListApi()
+        self.account = AccountApi(fleet.settings.account_id)
         self._dynamodb = DynamoDbApi()
         self._cloudwatch = CloudWatchApi(fleet)
         self.tables = self._dynamodb.tables
-        self._apis: dict[str, Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore | PriceListApi] = {
+        self._apis: dict[
+            str, AccountApi | Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore | PriceListApi
+        ] = {
             "ec2": Ec2Api(fleet),
             "monitoring": self._cloudwatch,
             "dynamodb": self._dynamodb,
             "ssm": self.parameters,
             "pricing": self.prices,
+            "iam": self.account,
+            "sts": self.account,
+            "servicequotas": self.account,
         }
         self._control = Control(fleet, self.faults)
         self._moto = _Moto()

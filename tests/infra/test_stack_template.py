@@ -1,6 +1,7 @@
 """What the stack is made of: facts of the template that people and data depend on."""
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -209,7 +210,8 @@ def test_a_deployment_says_what_it_is_in_parameter_store():
     assert parameters["/burstwatch/burstwatch/policy"]["Value"] == (ROOT / "policy.yaml").read_text()
     assert parameters["/burstwatch/burstwatch/policy"]["Tier"] == "Intelligent-Tiering"
     assert as_text(parameters["/burstwatch/deployments/burstwatch"]["Value"]) == (
-        '{"schema":"burstwatch.deployment/v1","name":"burstwatch","ledger":"dynamodb:${Ledger}",'
+        f'{{"schema":"burstwatch.deployment/v1","version":"{version("burstwatch")}","name":"burstwatch",'
+        '"ledger":"dynamodb:${Ledger}",'
         '"policy":"/burstwatch/burstwatch/policy","topic_arn":"${AlertsTopic}","flips":true,'
         '"opt_in_tag":{"key":"burstwatch:mode","value":"auto"}}'
     )
