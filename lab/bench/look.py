@@ -20,8 +20,8 @@ LATENCY_MS = 30
 
 
 @contextmanager
-def serving(volumes: int):
-    """A lab with so many volumes, and the environment that makes AWS clients talk to it."""
+def serving(volumes: int, past_hours: int = 2):
+    """A lab with so many volumes and so long a past, and the environment by which AWS clients find it."""
     command = [
         sys.executable,
         "-m",
@@ -29,7 +29,7 @@ def serving(volumes: int):
         "serve",
         "--port=0",
         f"--volumes={volumes}",
-        "--past-hours=2",
+        f"--past-hours={past_hours}",
     ]
     lab = subprocess.Popen(
         [*command, f"--latency-ms={LATENCY_MS}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

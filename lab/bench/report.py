@@ -1,0 +1,109 @@
+"""The page of a large fleet: how large it is, how long it takes to make, to open and to sort.
+
+    .venv/bin/python lab/bench/report.py 1000 10000
+
+The lab plays AWS in a process of its own and answers each call after 30 ms; the command runs in another.
+Opening and sorting are timed by the page's own clock in a headless Chromium, to the frame that shows it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+
+from look import serving
+
+_COMMAND = "import sys; from burstctl.main import main; sys.exit(main())"
+_SORT = """
+const done = arguments[arguments.length - 1];
+const began = performance.now();
+document.querySelector("th[data-sort=volume] button").click();
+requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
+"""
+_FILTER = """
+const done = arguments[arguments.length - 1];
+const filter = document.getElementById("filter");
+const began = performance.now();
+filter.value = "web";
+filter.dispatchEvent(new Event("input"));
+requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
+"""
+
+
+@contextmanager
+def a_browser():
+    """Debian's Chromium without a screen."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = which("chromium")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1360,1000"):
+        options.add_argument(argument)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as own:
+        service = Service(executable_path=which("chromedriver"), env={**os.environ, "TMPDIR": own})
+        browser = webdriver.Chrome(options=options, service=service)
+        try:
+            yield browser
+        finally:
+            browser.quit()
+
+
+def make(volumes: int, path: Path) -> dict:
+    """Make the page twice: the first makes the lab simulate its past, the second is measured."""
+    with serving(volumes, past_hours=24) as found, tempfile.TemporaryDirectory() as home:
+        command = [sys.executable, "-c", _COMMAND, "report", "--html", str(path), "--json", "--yes"]
+        environment = {
+            **found,
+            "HOME": home,
+            "PYTHONPATH": os.pathsep.join(("lambdas", "runbooks", "lab")),
+        }
+        for _ in range(2):
+            began = time.perf_counter()
+            made = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        wall_s = time.perf_counter() - began
+        if not made.stdout:
+            sys.exit(made.stderr)
+        return {**json.loads(made.stdout), "wall_s": wall_s}
+
+
+def look_at(path: Path) -> dict[str, float]:
+    """Milliseconds to open, sort and filter the page."""
+    with a_browser() as browser:
+        browser.set_script_timeout(60)
+        browser.get(path.as_uri())
+        timing = "return performance.getEntriesByType('navigation')[0].loadEventEnd"
+        return {
+            "open": browser.execute_script(timing),
+            "sort": browser.execute_async_script(_SORT),
+            "filter": browser.execute_async_script(_FILTER),
+        }
+
+
+def main(sizes: list[int]) -> None:
+    """Print a line per fleet size."""
+    titles = ("page", "calls", "reads", "made in", "open", "sort", "filter")
+    print(f"{'volumes':>8}" + "".join(f" {title:>9}" for title in titles))
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "fleet.html"
+            made = make(size, path)
+            seen = look_at(path)
+            shown = (
+                f"{made['bytes'] / 1e6:.2f} MB",
+                f"{sum(made['api_calls'].values())}",
+                f"${made['cost']['usd']:.4f}",
+                f"{made['wall_s']:.1f} s",
+                *(f"{seen[what]:.0f} ms" for what in ("open", "sort", "filter")),
+            )
+            print(f"{made['volumes']:>8,}" + "".join(f" {each:>9}" for each in shown))
+
+
+if __name__ == "__main__":
+    main([int(text) for text in sys.argv[1:]] or [1_000, 10_000])

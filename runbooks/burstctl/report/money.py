@@ -1,0 +1,172 @@
+"""What flips cost and saved in a stretch of time: the ledger's stays at list prices, nothing guessed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from burstwatch.core.flips import OTHERS, Direction
+from burstwatch.core.happenings import Stay, stays_of
+from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.policy import FlipPolicy
+from burstwatch.core.prices import (
+    HOURS_PER_MONTH,
+    US_EAST_1,
+    Configuration,
+    VolumeType,
+    usd_per_month,
+)
+from burstwatch.core.target import GP3_LEAST_MIB_S
+from burstwatch.core.volume import Volume, baseline_iops, gp2_throughput_mib_s
+
+PRICES: Final = f"{US_EAST_1.region} list prices of {US_EAST_1.as_of:%Y-%m-%d}"
+
+_HOUR_S: Final = 3600
+_GP3_LEAST_IOPS: Final = 3_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidStay:
+    """A stay away from what the volume was, and what it costs more a month; negative where it costs less.
+
+    It is billed from ``began_s`` on, to ``ended_s`` (None: it lasts). ``came_back``: by a return of ours, so
+    that it might as well have been left where it was.
+    """
+
+    volume_id: str
+    target: Configuration
+    began_s: float
+    usd_per_month: float
+    ended_s: float | None = None
+    came_back: bool = False
+
+    def usd_within(self, start_s: float, end_s: float) -> float:
+        """What it added to the bill in this stretch of time."""
+        last_s = end_s if self.ended_s is None else min(self.ended_s, end_s)
+        return _usd(self.usd_per_month, last_s - max(self.began_s, start_s))
+
+    def usd_had_it_stayed(self, start_s: float, end_s: float) -> float:
+        """What it would have added since its return, had it been left where it was."""
+        if self.ended_s is None or not self.came_back:
+            return 0.0
+        return _usd(self.usd_per_month, end_s - max(self.ended_s, start_s))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """Dollars of a stretch of time, and a month from now on.
+
+    ``flips`` and ``returns`` are those that AWS took in that time. ``flips_usd`` is what stays that cost
+    more have cost, ``cheaper_usd`` what stays that cost less have saved, ``returned_usd`` what those that
+    came back would have cost since, left where they were. ``away`` volumes count against the policy's caps
+    now, for ``away_usd_per_month`` more.
+    """
+
+    start_s: float
+    end_s: float
+    stays: Sequence[PaidStay]
+    flips: int
+    returns: int
+    flips_usd: float
+    cheaper_usd: float
+    returned_usd: float
+    away: int
+    away_usd_per_month: float
+    fleet_cap: int
+    spend_cap_usd: float
+    gp3: "CheaperOnGp3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheaperOnGp3:
+    """The gp2 volumes that gp3 with the same throughput and 3,000 IOPS would cost less for, and how much."""
+
+    volumes: int
+    gp2_volumes: int
+    usd_per_month: float
+
+
+def paid_stays(entries: Sequence[LedgerEntry], state: VolumeState | None) -> list[PaidStay]:
+    """The stays of one volume, by all that the ledger has about it; those that others made are theirs."""
+    more = {
+        str(entry.body.get("intent_id")): float(entry.body.get("usd_per_month_more", 0.0))
+        for entry in entries
+        if entry.kind is EntryKind.ACCEPTED and entry.body.get("direction") == Direction.OUT
+    }
+    volume_id = entries[0].volume_id if entries else state.volume_id if state else ""
+    flip = state.flip if state else None
+    found: list[PaidStay] = []
+    last: tuple[Stay, float] | None = None
+    for stay in stays_of(entries, state):
+        if stay.by == OTHERS or stay.target is None or stay.asked_s is None:
+            continue
+        goes_on = last is not None and last[0].restored_s == stay.asked_s
+        before_usd = last[1] if goes_on and last is not None else 0.0
+        known = next((more[i] for i in stay.intent_ids if i in more), None)
+        usd = flip.usd_per_month if known is None and flip is not None else before_usd + (known or 0.0)
+        last = stay, usd
+        found.append(
+            PaidStay(
+                volume_id=volume_id,
+                target=stay.target,
+                began_s=stay.asked_s,
+                usd_per_month=round(usd, 6),
+                ended_s=stay.back_s,
+                came_back=len(stay.intent_ids) > 1,
+            )
+        )
+    return found
+
+
+def sum_money(
+    stays: Iterable[PaidStay],
+    *,
+    states: Mapping[str, VolumeState],
+    volumes: Iterable[Volume],
+    policy: FlipPolicy,
+    start_s: float,
+    end_s: float,
+) -> Money:
+    """What it comes to between ``start_s`` and ``end_s``; only stays that have a share in it are kept."""
+    known = list(stays)
+    billed = [stay.usd_within(start_s, end_s) for stay in known]
+    away = [state.flip for state in states.values() if state.flip is not None and state.flip.reserves]
+    return Money(
+        start_s=start_s,
+        end_s=end_s,
+        stays=[
+            stay
+            for stay, usd in zip(known, billed, strict=True)
+            if usd or stay.usd_had_it_stayed(start_s, end_s) or stay.ended_s is None
+        ],
+        flips=sum(start_s <= stay.began_s < end_s for stay in known),
+        returns=sum(stay.came_back and start_s <= (stay.ended_s or 0) < end_s for stay in known),
+        flips_usd=sum(usd for usd in billed if usd > 0),
+        cheaper_usd=-sum(usd for usd in billed if usd < 0),
+        returned_usd=sum(max(0.0, stay.usd_had_it_stayed(start_s, end_s)) for stay in known),
+        away=len(away),
+        away_usd_per_month=sum(max(0.0, flip.usd_per_month) for flip in away),
+        fleet_cap=policy.fleet_cap,
+        spend_cap_usd=policy.spend_cap_usd,
+        gp3=_cheaper_on_gp3(volumes),
+    )
+
+
+def _usd(per_month: float, span_s: float) -> float:
+    return per_month / HOURS_PER_MONTH * max(0.0, span_s) / _HOUR_S
+
+
+def _cheaper_on_gp3(volumes: Iterable[Volume]) -> CheaperOnGp3:
+    """By size alone: gp3 with no less throughput and IOPS than gp2 has for good, 3,000 IOPS at least."""
+    gp2 = [volume for volume in volumes if volume.is_gp2]
+    saved = [usd for volume in gp2 if (usd := _saved_on_gp3(volume.size_gib)) > 0]
+    return CheaperOnGp3(volumes=len(saved), gp2_volumes=len(gp2), usd_per_month=sum(saved))
+
+
+def _saved_on_gp3(size_gib: int) -> float:
+    gp3 = Configuration(
+        volume_type=VolumeType.GP3,
+        iops=max(_GP3_LEAST_IOPS, baseline_iops(size_gib)),
+        throughput_mib_s=max(GP3_LEAST_MIB_S, gp2_throughput_mib_s(size_gib)),
+    )
+    gp2 = Configuration(volume_type=VolumeType.GP2)
+    return usd_per_month(gp2, size_gib, US_EAST_1) - usd_per_month(gp3, size_gib, US_EAST_1)

@@ -1,0 +1,153 @@
+"""A report in sentences and numbers: what the page says without its script."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from burstctl.report.cards import urgent_context
+from burstctl.report.deed_words import deeds_context
+from burstctl.report.deeds import Sort, count_deeds
+from burstctl.report.document import FAULT, LEVELS, level_counts
+from burstctl.report.gathering import MOST_TOLD, Reported
+from burstctl.report.money_words import money_context
+from burstctl.report.page_words import id_words, instant_words, span_words, usd_words, volumes_words
+from burstctl.telling import hold_words
+from burstctl.volume_words import LONGEST_SENTENCE
+from burstwatch.core.cost import usd_per_month_now
+from burstwatch.core.words import format_duration, format_instant, printable
+
+MOST_NOTES: Final = 30
+_STRIP: Final = 1_000
+_LEAST_PART: Final = 8
+
+_MEANS: Final = {
+    "exhausted": "out of credits, pinned to its baseline",
+    "critical": "runs dry within minutes",
+    "warning": "runs dry within the hour at this pace",
+    FAULT: "its data is missing and should not be",
+    "watch": "below full, not running out",
+    "ok": "calm",
+    "unknown": "nothing to judge by, and rightly so",
+}
+_COLUMNS: Final = (
+    ("level", "Level", "most urgent first"),
+    ("volume", "Volume", "by name, or by id where there is none"),
+    ("balance", "Balance", "by the burst balance now"),
+    ("least", "Last {}", "by the lowest balance of this time"),
+    ("dry", "Dry (UTC)", "by the time until it is dry"),
+    ("drain", "Drain/s", "by the credits lost a second"),
+    ("gib", "GiB", "by size"),
+    ("instance", "Instance", "by where it is attached"),
+    ("mark", "Flip", "by flips and holds"),
+)
+
+
+def summary_of(reported: Reported, *, last: timedelta, runbooks_url: str) -> dict[str, Any]:
+    """What the page's template is filled with; all of it is text, to be escaped."""
+    now_s, region = reported.report.now_s, reported.report.region
+    counts = level_counts(reported.decisions)
+    said = [f"{counts[level]:,} {level}" for level in LEVELS if counts[level]]
+    volumes = volumes_words(len(reported.decisions))
+    return {
+        "title": f"burstwatch: {volumes} in {region}, {format_instant(now_s)}",
+        "region": region,
+        "count": volumes,
+        "generated_at": format_instant(now_s),
+        "generated_at_words": instant_words(now_s),
+        "last": span_words(last),
+        "levels": [
+            {"level": level, "count": f"{counts[level]:,}", "means": _MEANS[level]}
+            for level in LEVELS
+            if counts[level]
+        ],
+        "levels_said": ", ".join(said) or "no volume",
+        "strip": _strip(counts),
+        "tiles": _tiles(reported, last),
+        "columns": [
+            {"key": key, "title": title.format(span_words(last)), "says": says}
+            for key, title, says in _COLUMNS
+        ],
+        "notes": _notes(reported, last),
+        **urgent_context(reported, counts, runbooks_url),
+        **deeds_context(reported, last),
+        **money_context(reported, last),
+    }
+
+
+def _strip(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The levels side by side, none too narrow to be seen."""
+    shown = [(level, counts[level]) for level in LEVELS if counts[level]]
+    total = sum(count for _, count in shown)
+    widths = [max(_LEAST_PART, _STRIP * count / total) for _, count in shown]
+    scale = _STRIP / sum(widths) if widths else 0.0
+    parts, x = [], 0.0
+    for (level, count), width in zip(shown, widths, strict=True):
+        parts.append({"level": level, "count": count, "x": f"{x:.1f}", "width": f"{width * scale:.1f}"})
+        x += width * scale
+    return parts
+
+
+def _tiles(reported: Reported, last: timedelta) -> list[dict[str, str]]:
+    report, money, counts = reported.report, reported.money, count_deeds(reported.deeds)
+    balances = [
+        (d.assessment.balance_pct, d) for d in reported.decisions if d.assessment.balance_pct is not None
+    ]
+    lowest = min(balances, key=lambda each: each[0], default=None)
+    in_time = f"in {span_words(last)}"
+    return [
+        {
+            "name": "Lowest balance",
+            "value": f"{lowest[0]:.1f} %" if lowest else "none",
+            "says": id_words(lowest[1]) if lowest else "no volume has one",
+        },
+        {
+            "name": "Away from gp2",
+            "value": f"{money.away:,}",
+            "says": f"of {money.fleet_cap:,} that may be",
+        },
+        {
+            "name": "Flips and returns",
+            "value": f"{money.flips:,} and {money.returns:,}",
+            "says": f"{in_time}; {counts[Sort.REFUSED]:,} refused, {counts[Sort.FAILED]:,} failed",
+        },
+        {
+            "name": "Flips cost",
+            "value": usd_words(money.flips_usd),
+            "says": f"{in_time}; saved {usd_words(money.cheaper_usd + money.returned_usd)}, see Money",
+        },
+        {
+            "name": "Watching costs",
+            "value": usd_words(usd_per_month_now(reported.decisions)),
+            "says": f"a month as now, {usd_words(report.usd_per_month_idle)} when calm",
+        },
+    ]
+
+
+def _notes(reported: Reported, last: timedelta) -> list[str]:
+    """What the page rests on, and what is missing from it."""
+    report = reported.report
+    age_s = report.newest_datapoint_age_s
+    calls = sum(reported.api_calls.values())
+    looked = f"One look at {instant_words(report.now_s)}, and the last {span_words(last)} of CloudWatch"
+    notes = [
+        f"{looked} and of the ledger {report.ledger}. Nothing was changed.",
+        f"{calls:,} calls to AWS, {reported.metrics_requested:,} metrics read for ${reported.usd_read:.4f}.",
+    ]
+    notes += [] if age_s is None else [f"The newest datapoint was {format_duration(age_s)} old."]
+    if len(reported.told) < len(reported.decisions):
+        notes.append(
+            f"{volumes_words(len(reported.told))} that matter most ({MOST_TOLD:,} at most) are told at"
+            f" length; of the others there is the balance by {format_duration(reported.axis.period_s)}."
+        )
+    notes.append(
+        "'About' is an estimate from what was seen; 'not before' is arithmetic: no load can empty it sooner."
+    )
+    notes.append("What volumes that are gone by now did is in the ledger still, and not here.")
+    notes += [hold_words(hold) for hold in report.holds]
+    if report.ignored:
+        notes.append(f"{volumes_words(len(report.ignored))} ignored by tag.")
+    missing = [*reported.failures, *(f"{i}: {why}" for i, why in reported.unread.items())]
+    notes += [f"Not read: {each}" for each in missing[:MOST_NOTES]]
+    if len(missing) > MOST_NOTES:
+        notes.append(f"Not read: and {len(missing) - MOST_NOTES:,} more.")
+    return [printable(note, LONGEST_SENTENCE) for note in notes]

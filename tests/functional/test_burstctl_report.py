@@ -1,0 +1,338 @@
+"""burstctl report: what it reads, what it writes where, and what it says about it."""
+
+import json
+import os
+import re
+import stat
+from html import unescape
+
+import pytest
+from operators_desk import (
+    OperatorsDesk,
+    a_lab,
+    add,
+    add_calm,
+    add_critical,
+    add_exhausted,
+    add_warning,
+    asked,
+)
+
+from burstctl.report import gathering
+from burstlab.faults import Fault
+
+AUTO = {"burstwatch:mode": "auto"}
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, capsys):
+    made = OperatorsDesk(tmp_path, monkeypatch, capsys)
+    made.set(LOGNAME="anna")
+    return made
+
+
+@pytest.fixture
+def lab(desk):
+    with a_lab(desk, modify_spread=0.0) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def page(tmp_path):
+    return tmp_path / "fleet.html"
+
+
+def data_of(page):
+    """What the page's script reads."""
+    found = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL
+    )
+    return json.loads(found[1])
+
+
+def words_of(page):
+    """What the page says without its script, on one line."""
+    text = re.sub(r"<(script|style|symbol)\b.*?</\1>", " ", page.read_text(), flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+def row_of(data, volume_id):
+    at = data["volumes"]["id"].index(volume_id)
+    return {name: column[at] for name, column in data["volumes"].items()}
+
+
+def test_it_writes_one_page_that_needs_no_other_file(desk, lab, page):
+    add_critical(lab)
+    add_calm(lab)
+
+    ran = desk.run("report", "--html", page)
+
+    assert ran.code == 0
+    assert ran.out == ""
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert unescape(policy).startswith("default-src 'none'; style-src 'sha256-")
+    assert re.findall(r'(?:src|srcset|action|data)="', text) == []
+    assert set(re.findall(r'\shref="([^"#][^"]*)"', text)) == set()
+    assert "unsafe" not in policy
+    [said] = [line for line in ran.err.splitlines() if line.startswith(f"{page}: ")]
+    assert re.search(r": 2 volumes on 0\.\d\d MB; \d+ calls to AWS, \d+ metrics read for \$0\.000\d+$", said)
+
+
+def test_it_only_reads(desk, lab, page):
+    add_critical(lab, tags=AUTO)
+    desk.run("report", "--html", page)
+    assert asked(lab) == 0
+    assert not desk.ledger_path.exists()
+    assert set(lab.faults.calls()) == {
+        "DescribeVolumes",
+        "DescribeVolumesModifications",
+        "GetMetricData",
+        "GetParametersByPath",
+    }
+
+
+def test_the_urgent_are_told_first_with_what_to_do(desk, lab, page):
+    add_calm(lab, "web-1")
+    add_warning(lab)
+    critical, dry = add_critical(lab), add_exhausted(lab)
+
+    desk.run("report", "--html", page)
+
+    said = words_of(page)
+    assert "1 volume is dry, 2 more run dry soon" in said
+    assert "Next: ci-7, dry about 18:10, not before 18:10 UTC" in said
+    places = [said.index(f" {name} ") for name in ("etcd-1", "ci-7", "build-3")]
+    assert places == sorted(places)
+    assert f"burstctl flip {critical} --region us-east-1 --to gp3" in said
+    data = data_of(page)
+    assert data["volumes"]["id"][:2] == [dry, critical]
+    assert data["volumes"]["level"] == ["exhausted", "critical", "warning", "ok"]
+    facts = dict(data["told"][critical]["facts"])
+    assert facts["Why"] == "at this pace it is dry within 15 min"
+    assert facts["Reading"] == "1,782,000 credits, 60 s old"
+
+
+def test_each_volume_has_its_balance_over_the_time_asked_for_and_gaps_stay_gaps(desk, lab, page):
+    volume_id = add_critical(lab)
+    desk.run("report", "--html", page, "--last", "1h")
+    data = data_of(page)
+    # by the minute: 60 % from 17:50 on, 3 % less each minute; nothing before it was made
+    assert data["axis"][1:] == [60, 60]
+    row = row_of(data, volume_id)
+    assert row["balance"] == 33.0
+    assert row["line"].startswith("x50,")
+    seen = data["told"][volume_id]
+    assert seen["axis"][1] == 60
+    assert seen["balance"].split(",")[1:4] == ["570", "540", "510"]
+    assert "3000" in seen["iops"]
+    assert seen["fan"]["about"] - data["now"] == 600
+    assert [words for *_, words in seen["absent"]] == ["no datapoint"]
+
+
+def test_calm_volumes_cost_one_metric_each_and_those_that_matter_three(desk, lab, page, monkeypatch):
+    monkeypatch.setattr(gathering, "MOST_TOLD", 2)
+    for nth in range(5):
+        add_calm(lab, f"web-{nth}")
+    add_critical(lab)
+    document = desk.run("report", "--html", page, "--json").document
+    # one look: 6 balances and 2 for the operations of the critical; then 2 volumes by 3, 4 by 1
+    assert document["cost"]["metrics_requested"] == 6 + 2 + 2 * 3 + 4 == lab.metrics_asked
+    assert document["cost"]["usd"] == pytest.approx(0.00018)
+    assert document["told_at_length"] == 2
+    assert data_of(page)["volumes"]["name"][0] == "ci-7"
+    assert len(data_of(page)["told"]) == 2
+    assert "2 volumes that matter most" in words_of(page)
+
+
+def test_what_the_watchdog_did_and_refused_is_told_with_its_reason_and_its_money(desk, lab, page):
+    flipped = add_critical(lab, tags={**AUTO, "burstwatch:target": "io1"})
+    held = add_critical(lab, "db-2", tags=AUTO)
+    desk.run("hold", held, "--for", "6h", "--reason", "audit snapshot")
+    desk.run("watch", "--act", "--once")
+    lab.fleet.set_load(flipped, "idle")
+    for _ in range(3):
+        lab.clock.advance(2400)
+        desk.run("watch", "--act", "--once")
+    lab.clock.advance(2400)
+    desk.run("watch", "--act", "--once")
+    lab.clock.advance(3600)
+
+    document = desk.run("report", "--html", page, "--json").document
+
+    said = words_of(page)
+    for part in (
+        "is not moved to gp3: held",
+        "Refused: it is on hold by anna (user/moto): audit snapshot.",
+        "is on its way to io1 with",
+        "is gp2 again, as it was before",
+        "put on hold until",
+    ):
+        assert part in said
+    assert document["deeds"]["refused"] >= 1
+    assert document["deeds"]["flipped"] >= 2
+    assert document["deeds"]["returned"] >= 2
+    money = document["money"]
+    row = r"(\d\d:\d\d) UTC \d\d Nov 2026, (\d\d:\d\d) UTC ([+-][\d.,]+) ([+-][\d.]+)"
+    [(began, ended, per_month, usd)] = re.findall(row, said)
+    assert (began, ended) == ("18:00", "20:00")
+    # two hours of what a month of 730 hours costs; and for the 100 minutes since, as much a minute
+    paid = float(per_month.replace(",", "")) / 730 * 2
+    assert money["flips_usd"] == pytest.approx(paid, abs=1e-3) == pytest.approx(float(usd), abs=1e-3)
+    assert money["saved_by_returning_usd"] == pytest.approx(paid * 100 / 120, rel=1e-3)
+    assert money["saved_on_cheaper_targets_usd"] == 0
+    story = data_of(page)["told"][flipped]["story"]
+    assert {"F", "T", "B", "G"} <= {letter for _, letter, *_ in story}
+
+
+def test_a_stay_on_gp3_that_costs_less_has_saved_what_it_cost_less(desk, lab, page):
+    # 100 GiB: gp3 with 3,000 IOPS and 128 MiB/s is 8.12 a month, gp2 10.00
+    volume_id = add(lab, "steady", "steady:290", size_gib=100)
+    desk.run(
+        "flip", volume_id, "--to", "gp3", "--iops", "3000", "--throughput", "128", "--yes", "--reason", "x"
+    )
+    lab.clock.advance(36_000)
+    desk.run("watch", "--once")
+    money = desk.run("report", "--html", page, "--json").document["money"]
+    assert money["flips_usd"] == 0
+    assert money["saved_on_cheaper_targets_usd"] == pytest.approx(1.88 / 730 * 10, abs=1e-4)
+    assert "Saved $0.03 in that time: targets that cost less" in words_of(page)
+
+
+def test_what_could_be_saved_is_said_apart_from_what_was(desk, lab, page):
+    add_calm(lab)
+    desk.run("report", "--html", page)
+    # gp2 of 100 GiB 10.00, gp3 with 128 MiB/s 8.12
+    assert "Not saved yet: $1.88 a month, which 1 of 1 gp2 volume would cost less" in words_of(page)
+    assert "Saved" not in words_of(page)
+
+
+def test_the_file_is_replaced_as_a_whole_or_not_at_all(desk, lab, page):
+    add_critical(lab)
+    page.write_text("the old one")
+    lab.faults.add(Fault(action="DescribeVolumes", code="UnauthorizedOperation", status=403))
+    ran = desk.run("report", "--html", page)
+    assert ran.code == 1
+    assert page.read_text() == "the old one"
+    assert any("there is no page" in line for line in ran.complaints)
+    assert [each.name for each in page.parent.iterdir() if page.name in each.name] == [page.name]
+
+
+def test_a_place_that_cannot_be_written_to_is_found_before_any_work(desk, lab, tmp_path):
+    for place, why in (
+        (tmp_path, "is a directory: name a file in it"),
+        (tmp_path / "nowhere" / "fleet.html", "there is no directory"),
+    ):
+        ran = desk.run("report", "--html", place)
+        assert ran.code == 2
+        assert why in ran.err
+        assert len(ran.complaints) == 1
+    assert lab.faults.calls() == {}
+
+
+def test_a_page_that_cannot_be_finished_leaves_the_old_one(desk, lab, page, monkeypatch):
+    add_calm(lab)
+    page.write_text("the old one")
+
+    def full(*_given, **_named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    ran = desk.run("report", "--html", page)
+    assert ran.code == 1
+    assert ran.complaints == [
+        f"burstctl: {page} could not be written (No space left on device); what was there is there still"
+    ]
+    assert page.read_text() == "the old one"
+
+
+def test_a_dash_means_stdout(desk, lab):
+    add_calm(lab)
+    ran = desk.run("report", "--html", "-")
+    assert ran.code == 0
+    assert ran.out.startswith("<!DOCTYPE html>")
+    assert ran.out.rstrip().endswith("</html>")
+    ran = desk.run("report", "--html", "-", "--json")
+    assert ran.code == 2
+    assert "both want stdout" in ran.err
+
+
+def test_a_page_is_as_public_as_any_new_file(desk, lab, page):
+    add_calm(lab)
+    desk.run("report", "--html", page)
+    before = os.umask(0)
+    os.umask(before)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o666 & ~before
+
+
+def test_json_tells_of_the_page_and_not_the_volumes(desk, lab, page):
+    add_critical(lab)
+    document = desk.run("report", "--html", page, "--json", "--last", "6h").document
+    assert document["schema"] == "burstwatch.page/v1"
+    assert document["file"] == str(page)
+    assert document["bytes"] == page.stat().st_size
+    assert document["since"] == "2026-11-20T12:00:00Z"
+    assert document["by_level"] == {"critical": 1}
+
+
+def test_dear_reads_are_not_made_without_being_told_so(desk, lab, page, monkeypatch):
+    monkeypatch.setattr(gathering, "MOST_USD", 0.00002)
+    add_critical(lab)
+    ran = desk.run("report", "--html", page)
+    assert ran.code == 2
+    assert "need 3 metrics" in ran.err
+    assert "add --yes" in ran.err
+    assert not page.exists()
+    assert desk.run("report", "--html", page, "--yes").code == 0
+
+
+def test_a_picture_that_cannot_be_read_hides_nothing_else(desk, lab, page):
+    calm = add_calm(lab)
+    lost = add_calm(lab, "lost")
+    lab.faults.add(Fault(action="GetMetricData", code="AccessDenied", status=403, every=2))
+    ran = desk.run("report", "--html", page)
+    assert ran.code == 1
+    assert "there is no picture of 2 volumes" in ran.err
+    data = data_of(page)
+    assert row_of(data, calm)["balance"] == 100.0
+    assert set(data["volumes"]["id"]) == {calm, lost}
+    assert "Not read:" in words_of(page)
+
+
+def test_missing_data_is_a_fault_with_a_card(desk, lab, page):
+    volume_id = add(lab, "mute", minutes=-60)
+    desk.run("report", "--html", page)
+    assert row_of(data_of(page), volume_id)["level"] == "fault"
+    assert "Nothing is seen to run dry, but 1 tells nothing" in words_of(page)
+
+
+def test_an_empty_region_is_a_page_as_well(desk, lab, page):
+    ran = desk.run("report", "--html", page)
+    assert ran.code == 0
+    assert "Nothing runs dry" in words_of(page)
+    assert "0 volumes" in words_of(page)
+
+
+def test_it_takes_no_more_time_than_cloudwatch_keeps(desk, lab, page):
+    for given, code in (("59m", 2), ("63d", 2), ("1h", 0)):
+        assert desk.run("report", "--html", page, "--last", given).code == code
+
+
+def test_names_cannot_break_out_of_the_page(desk, lab, page):
+    add_critical(lab, '</script><script>alert("1")</script>', tags={"a": "</style>", "b": "<!--"})
+    desk.run("report", "--html", page)
+    text = page.read_text()
+    assert text.count("<script") == 2
+    assert text.count("</script") == 2
+    assert "<!--" not in text
+    assert text.count("</style") == 1
+
+
+def test_without_what_pages_are_made_with_it_says_what_to_install(desk, lab, page, monkeypatch):
+    monkeypatch.setattr("burstctl.report.page.find_spec", lambda name: None)
+    ran = desk.run("report", "--html", page)
+    assert ran.code == 2
+    [said] = ran.complaints
+    assert "jinja2, which is not installed here: pip install 'burstwatch[desk]'" in said
+    assert lab.faults.calls() == {}

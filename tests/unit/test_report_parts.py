@@ -1,0 +1,197 @@
+"""The report's parts that are values: axes, packed lines, dollars of stays, and JSON that cannot act."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from burstctl.report.deeds import Sort, count_deeds, deeds_of
+from burstctl.report.document import on_axis, packed
+from burstctl.report.money import paid_stays, sum_money
+from burstctl.report.page import inert_json
+from burstctl.report.page_words import span_words
+from burstctl.report.pictures import Axis, axis_of
+from burstwatch.core.flips import OTHERS, configuration_document
+from burstwatch.core.ledger import EntryKind, LedgerEntry
+from burstwatch.core.policy import Policy
+from burstwatch.core.samples import Series
+from conftest import GP2, GP3, IO1, a_flip, a_state, a_volume, at
+
+HOUR_S = 3600
+
+
+def entry(kind, clock, **body):
+    return LedgerEntry(
+        volume_id="vol-0a1", revision=int(at(clock)), kind=kind, at_s=int(at(clock)), body=body
+    )
+
+
+def accepted(clock, direction, more, *, to=GP3, intent="i1"):
+    return entry(
+        EntryKind.ACCEPTED,
+        clock,
+        intent_id=intent,
+        direction=direction,
+        usd_per_month_more=more,
+        to=configuration_document(to),
+        original=configuration_document(GP2),
+        **{"from": configuration_document(GP2)},
+        by="watchdog",
+        summary=f"is on its way to {to}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("hours", "most", "period_s", "count"),
+    [
+        (1, 72, 60, 60),
+        (6, 72, 300, 72),
+        (24, 72, 1_800, 48),
+        (24, 300, 300, 288),
+        (7 * 24, 72, 14_400, 42),
+        (30 * 24, 72, 43_200, 60),
+    ],
+)
+def test_an_axis_is_as_fine_as_a_few_dozen_points_allow(hours, most, period_s, count):
+    axis = axis_of(0, hours * HOUR_S, most=most)
+    assert (axis.period_s, axis.count) == (period_s, count)
+
+
+def test_an_axis_covers_the_time_asked_for_and_lies_on_multiples_of_its_period():
+    axis = axis_of(at("09:07"), at("12:00"), most=72)
+    assert axis.start_s % axis.period_s == 0
+    assert axis.start_s <= at("09:07")
+    assert axis.end_s >= at("12:00")
+
+
+def test_beyond_fifteen_days_cloudwatch_keeps_no_minutes():
+    assert axis_of(0, 16 * 24 * HOUR_S, most=100_000).period_s == 300
+
+
+@pytest.mark.parametrize(
+    ("values", "scale", "text"),
+    [
+        ([], 1, ""),
+        ([100.0] * 47 + [98.5], 10, "1000x47,985"),
+        ([None, None, 3.0, None], 1, "x2,3,"),
+        ([None] * 3, 1, "x3"),
+        ([0.0, 0.04], 10, "0x2"),
+        ([99.99], 10, "999"),
+    ],
+)
+def test_a_line_is_packed_and_never_shows_more_than_there_was(values, scale, text):
+    assert packed(values, scale) == text
+
+
+def test_what_is_missing_on_an_axis_is_none_and_not_the_value_before():
+    series = Series.of([(120, 5.0), (240, 6.0)])
+    assert on_axis(series, Axis(start_s=60, period_s=60, count=5)) == [None, 5.0, None, 6.0, None]
+
+
+def test_json_in_a_page_keeps_its_meaning_and_has_nothing_that_acts():
+    hostile = {"</script>": "<!-- & --> \u2028\u2029 \ud800 ]]>"}
+    text = inert_json(hostile)
+    assert set(text) & set("<>&\u2028\u2029") == set()
+    assert text.isascii()
+    assert json.loads(text) == hostile
+
+
+def test_a_stay_costs_its_share_of_a_month_within_the_time():
+    # 73 a month are 0.10 an hour; away from 8 to 11
+    stays = paid_stays(
+        [accepted("08:00", "out", 73.0, to=IO1), accepted("11:00", "back", -73.0, to=GP2, intent="i2")], None
+    )
+    [stay] = stays
+    assert stay.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.30)
+    assert stay.usd_within(at("10:00"), at("12:00")) == pytest.approx(0.10)
+    assert stay.usd_within(at("11:30"), at("12:00")) == 0
+    assert stay.usd_had_it_stayed(at("00:00"), at("12:00")) == pytest.approx(0.10)
+
+
+def test_a_stay_that_lasts_is_billed_to_now_and_has_saved_nothing_by_returning():
+    [stay] = paid_stays([accepted("08:00", "out", 73.0)], a_state(flip=a_flip()))
+    assert stay.ended_s is None
+    assert stay.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.40)
+    assert stay.usd_had_it_stayed(at("00:00"), at("12:00")) == 0
+
+
+def test_a_second_flip_outward_costs_its_difference_on_top():
+    stays = paid_stays(
+        [accepted("08:00", "out", -1.88), accepted("09:00", "out", 74.88, to=IO1, intent="i2")], None
+    )
+    assert [stay.usd_per_month for stay in stays] == [-1.88, 73.0]
+    assert stays[0].ended_s == at("09:00")
+
+
+def test_of_a_flip_older_than_the_ledger_the_state_tells():
+    [stay] = paid_stays([], a_state(flip=a_flip(usd_per_month=7.3)))
+    assert (stay.began_s, stay.usd_per_month) == (at("10:00"), 7.3)
+
+
+def test_a_modification_that_failed_costs_nothing():
+    failed = entry(EntryKind.FAILED, "08:05", intent_id="i1", direction="out")
+    assert paid_stays([accepted("08:00", "out", 73.0), failed], None) == []
+
+
+def test_money_is_told_apart_by_where_it_comes_from():
+    dear = paid_stays(
+        [accepted("08:00", "out", 73.0, to=IO1), accepted("10:00", "back", -73.0, intent="i2")], None
+    )
+    cheap = paid_stays([accepted("08:00", "out", -7.3)], None)
+    money = sum_money(
+        [*dear, *cheap],
+        states={"vol-0a1": a_state(flip=a_flip(usd_per_month=10.0))},
+        volumes=[a_volume(100), a_volume(2), a_volume(100, volume_type="gp3")],
+        policy=Policy().flip,
+        start_s=at("06:00"),
+        end_s=at("12:00"),
+    )
+    assert money.flips_usd == pytest.approx(0.20)
+    assert money.returned_usd == pytest.approx(0.20)
+    assert money.cheaper_usd == pytest.approx(0.04)
+    assert (money.flips, money.returns, money.away, money.away_usd_per_month) == (2, 1, 1, 10.0)
+    # 100 GiB: 10.00 less 8.00 and 3 MiB/s at 0.04; 2 GiB: 0.20 less 0.16 and 0.12, which is dearer
+    assert (money.gp3.volumes, money.gp3.gp2_volumes) == (1, 2)
+    assert money.gp3.usd_per_month == pytest.approx(1.88)
+
+
+def test_an_intent_is_told_by_what_became_of_it_and_levels_in_the_volumes_story_only():
+    intent = entry(EntryKind.INTENT, "07:59", intent_id="i1", direction="out", summary="is to become gp3")
+    level = entry(EntryKind.LEVEL_CHANGED, "07:58", **{"from": "ok", "to": "critical"})
+    deeds = deeds_of([level, intent, accepted("08:00", "out", 1.0)])
+    assert [(deed.sort, deed.is_minor, deed.letter) for deed in deeds] == [
+        (Sort.LEVEL, True, "C"),
+        (Sort.FLIPPED, True, ""),
+        (Sort.FLIPPED, False, "F"),
+    ]
+    assert count_deeds(deeds)["flipped"] == 1
+    [lost] = deeds_of([intent])
+    assert not lost.is_minor
+
+
+def test_what_others_did_and_windows_are_put_in_words():
+    deeds = deeds_of(
+        [
+            entry(EntryKind.WINDOW, "08:00", starts=True, by="anna", until_s=int(at("10:00"))),
+            entry(EntryKind.WINDOW, "09:00", starts=False, by="anna", until_s=None),
+            entry(EntryKind.POLICY_REJECTED, "09:30", faults=["levels.warning: no"]),
+        ]
+    )
+    assert [deed.line for deed in deeds] == [
+        "is started until 2026-11-20T10:00:00Z by anna",
+        "is stopped by anna",
+        "is rejected, the last good one stays in force",
+    ]
+    assert deeds[2].details == ["levels.warning: no"]
+
+
+@pytest.mark.parametrize(
+    ("span", "words"),
+    [(timedelta(hours=24), "24 h"), (timedelta(days=7), "7 days"), (timedelta(minutes=90), "90 min")],
+)
+def test_a_span_is_said_as_people_do(span, words):
+    assert span_words(span) == words
+
+
+def test_those_that_others_made_are_not_our_money():
+    assert paid_stays([], a_state(flip=a_flip(by=OTHERS))) == []
