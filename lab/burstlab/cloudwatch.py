@@ -77,7 +77,7 @@ class CloudWatchApi:
         if metric["Namespace"] == "AWS/EC2" and name in BALANCES:
             points = self._instance_balances(stat, question, now_s)
             return _Result(query_id=query["Id"], label=label, points=points)
-        if metric["Namespace"] != "AWS/EBS" or name not in UNITS:
+        if metric["Namespace"] != "AWS/EBS" or not self._publishes(name):
             points = self._from_moto(query, question)
             return _Result(query_id=query["Id"], label=label, points=points)
         volume_id = _only_dimension(metric, "VolumeId")
@@ -96,6 +96,9 @@ class CloudWatchApi:
             settings=self._fleet.settings,
         )
         return _spoilt(_Result(query_id=query["Id"], label=label, points=points), held.metric_fault)
+
+    def _publishes(self, metric: str) -> bool:
+        return metric in UNITS and (UNITS[metric] != "Bytes" or self._fleet.settings.publishes_bytes)
 
     def _instance_balances(self, stat: Mapping[str, Any], question: _Question, now_s: float) -> Datapoints:
         metric = stat["Metric"]

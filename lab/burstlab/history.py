@@ -8,6 +8,8 @@ from bisect import bisect_right
 from collections import deque
 from typing import Final, NamedTuple
 
+from burstlab.load import OPERATION_KIB
+
 MINUTE_S: Final = 60
 KEPT_MINUTES: Final = 15 * 24 * 60
 _SAME_CREDITS: Final = 1e-3
@@ -24,6 +26,7 @@ class Stretch(NamedTuple):
     read_iops: float
     write_iops: float
     has_balance: bool
+    operation_kib: float = OPERATION_KIB
 
     def cut(self, start_s: float, end_s: float) -> "Stretch":
         """The part of it between two moments inside it."""
@@ -39,8 +42,8 @@ class Stretch(NamedTuple):
 class Run(NamedTuple):
     """``minutes`` minutes from minute number ``first`` on; credits move by ``step`` from one to the next.
 
-    ``seconds`` is how much of each minute was published, ``balance_seconds`` the same for the balance;
-    0 is none.
+    ``read_kib`` and ``write_kib`` are what the operations of a minute moved. ``seconds`` is how much of each
+    minute was published, ``balance_seconds`` the same for the balance; 0 is none.
     """
 
     first: int
@@ -51,6 +54,8 @@ class Run(NamedTuple):
     step: float
     read_ops: float
     write_ops: float
+    read_kib: float
+    write_kib: float
     seconds: float
     balance_seconds: float
 
@@ -70,10 +75,21 @@ class Run(NamedTuple):
 class _Open:
     """A minute being filled."""
 
-    __slots__ = ("balance_seconds", "integral", "least", "most", "read_ops", "seconds", "write_ops")
+    __slots__ = (
+        "balance_seconds",
+        "integral",
+        "least",
+        "most",
+        "read_kib",
+        "read_ops",
+        "seconds",
+        "write_kib",
+        "write_ops",
+    )
 
     def __init__(self) -> None:
         self.seconds = self.balance_seconds = self.integral = self.read_ops = self.write_ops = 0.0
+        self.read_kib = self.write_kib = 0.0
         self.least, self.most = float("inf"), float("-inf")
 
     def add(self, part: Stretch) -> None:
@@ -81,6 +97,8 @@ class _Open:
         self.seconds += seconds
         self.read_ops += part.read_iops * seconds
         self.write_ops += part.write_iops * seconds
+        self.read_kib += part.read_iops * seconds * part.operation_kib
+        self.write_kib += part.write_iops * seconds * part.operation_kib
         if part.has_balance:
             self.balance_seconds += seconds
             self.integral += (part.credits_before + part.credits_after) / 2 * seconds
@@ -98,6 +116,8 @@ class _Open:
             step=0.0,
             read_ops=self.read_ops,
             write_ops=self.write_ops,
+            read_kib=self.read_kib,
+            write_kib=self.write_kib,
             seconds=round(self.seconds, 6),
             balance_seconds=round(held, 6),
         )
@@ -221,6 +241,8 @@ def _line(number: int, minutes: int, part: Stretch) -> Run:
         step=step,
         read_ops=part.read_iops * MINUTE_S,
         write_ops=part.write_iops * MINUTE_S,
+        read_kib=part.read_iops * MINUTE_S * part.operation_kib,
+        write_kib=part.write_iops * MINUTE_S * part.operation_kib,
         seconds=MINUTE_S,
         balance_seconds=MINUTE_S if part.has_balance else 0,
     )
@@ -228,9 +250,12 @@ def _line(number: int, minutes: int, part: Stretch) -> Run:
 
 def _joined(last: Run, run: Run) -> Run | None:
     """One run of both where the second goes on as the first did, else None."""
-    if run.first != last.first + last.minutes or run[8:] != last[8:]:
+    published = (run.seconds, run.balance_seconds) == (last.seconds, last.balance_seconds)
+    if run.first != last.first + last.minutes or not published:
         return None
     if not (_near(run.read_ops, last.read_ops) and _near(run.write_ops, last.write_ops)):
+        return None
+    if not (_near(run.read_kib, last.read_kib) and _near(run.write_kib, last.write_kib)):
         return None
     step = last.step if last.minutes > 1 else run.least - last.least
     if run.minutes > 1 and abs(run.step - step) > _SAME_OPS:

@@ -1,7 +1,9 @@
 """What an application wants of its volume: reads and writes per second over time.
 
-A load is written as ``NAME[:ARGUMENT][*SCALE][+OFFSET]``: ``steady:900``, ``docker-loop*2``,
-``nab_c0d644*32+3600`` (a packaged recording, times 32, from its second 3,600 on), ``disk.csv.gz*4`` (a file).
+A load is written as ``NAME[:ARGUMENT][*SCALE][+OFFSET][@KIB][%READS]``: ``steady:900``, ``docker-loop*2``,
+``nab_c0d644*32+3600`` (a packaged recording, times 32, from its second 3,600 on), ``disk.csv.gz*4`` (a file),
+``steady:900@64%100`` (operations of 64 KiB, all of them reads). Without these an operation has 16 KiB, and
+reads are the share that the load or recording says.
 """
 
 import re
@@ -14,14 +16,20 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.volume import BURST_IOPS
 
 NEVER_S: Final = 2**53
+OPERATION_KIB: Final = 16.0
+"""The size of an operation, where a load says nothing of it."""
+_LARGEST_KIB: Final = 256
+"""EBS counts more than this as several operations."""
 _MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 24 * HOUR_S
 TRACES: Final = Path(__file__).parent / "traces"
-_TEXT: Final = re.compile(
-    r"(?P<name>[^:*+]+?)(?::(?P<argument>[^*+]+))?(?:\*(?P<scale>[^*+]+))?(?:\+(?P<offset>[^*+]+))?"
+_CHANGES: Final = "".join(
+    rf"(?:\{sign}(?P<{name}>[^*+@%]+))?"
+    for sign, name in (("*", "scale"), ("+", "offset"), ("@", "kib"), ("%", "read_pct"))
 )
-_FILE: Final = re.compile(r"(?P<name>.+\.csv\.gz)(?:\*(?P<scale>[^*+]+))?(?:\+(?P<offset>[^*+]+))?")
+_TEXT: Final = re.compile(r"(?P<name>[^:*+@%]+?)(?::(?P<argument>[^*+@%]+))?" + _CHANGES)
+_FILE: Final = re.compile(r"(?P<name>.+\.csv\.gz)" + _CHANGES)
 
 
 class LoadError(BurstwatchError):
@@ -108,6 +116,23 @@ class Changed:
     def segment(self, at_s: int, since_s: int) -> Segment:
         reads, writes, until_s = self.load.segment(at_s + self.offset_s, since_s)
         return Segment(reads * self.scale, writes * self.scale, until_s - self.offset_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaped:
+    """Another load with operations of this size, and this share of reads; None leaves the share as it is."""
+
+    load: Load
+    operation_kib: float = OPERATION_KIB
+    read_pct: float | None = None
+
+    def segment(self, at_s: int, since_s: int) -> Segment:
+        reads, writes, until_s = self.load.segment(at_s, since_s)
+        if self.read_pct is not None:
+            total = reads + writes
+            reads = total * self.read_pct / 100
+            writes = total - reads
+        return Segment(reads, writes, until_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,18 +263,25 @@ def parse_load(text: str) -> Load:
     found = _FILE.fullmatch(text) or _TEXT.fullmatch(text)
     if found is None:
         raise LoadError(
-            f"load {text!r}: write NAME[:ARGUMENT][*SCALE][+OFFSET_S], such as docker-loop or steady:900"
+            f"load {text!r}: write NAME[:ARGUMENT][*SCALE][+OFFSET_S][@KIB][%READS], such as docker-loop"
+            " or steady:900@64"
         )
     parts = found.groupdict()
     load = _named(parts["name"], parts.get("argument"), text)
     scale = _number(parts["scale"] or "1", f"scale of load {text!r}", most=1e6)
     offset_s = _whole_number(parts["offset"] or "0", f"offset of load {text!r} in seconds", most=366 * DAY_S)
-    return load if (scale, offset_s) == (1, 0) else Changed(load, scale, offset_s)
+    load = load if (scale, offset_s) == (1, 0) else Changed(load, scale, offset_s)
+    return _shaped(load, parts["kib"], parts["read_pct"], text)
+
+
+def operation_kib(load: Load) -> float:
+    """The size of the load's operations."""
+    return load.operation_kib if isinstance(load, Shaped) else OPERATION_KIB
 
 
 def repeats_every_minute(load: Load) -> bool:
     """Whether a load asks the same in every minute, so that like minutes can be worked out together."""
-    while isinstance(load, Changed):
+    while isinstance(load, Changed | Shaped):
         load = load.load
     return isinstance(load, Cycle) and _MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
 
@@ -257,6 +289,16 @@ def repeats_every_minute(load: Load) -> bool:
 def recordings() -> dict[str, Path]:
     """The packaged recordings by name."""
     return {path.name.removesuffix(".csv.gz"): path for path in sorted(TRACES.glob("*.csv.gz"))}
+
+
+def _shaped(load: Load, kib: str | None, read_pct: str | None, text: str) -> Load:
+    if kib is None and read_pct is None:
+        return load
+    size = OPERATION_KIB if kib is None else _number(kib, f"KiB of load {text!r}", most=_LARGEST_KIB)
+    if size <= 0:
+        raise LoadError(f"KiB of load {text!r} is {kib!r}: give a number above 0, at most {_LARGEST_KIB}")
+    share = None if read_pct is None else _number(read_pct, f"reads of load {text!r} in per cent", most=100)
+    return Shaped(load=load, operation_kib=size, read_pct=share)
 
 
 def _named(name: str, argument: str | None, text: str) -> Load:

@@ -12,8 +12,15 @@ from burstlab.instance import LabInstance
 from burstlab.simulation import SimulatedVolume
 from burstwatch.core.volume import CREDITS_PER_PCT
 
-UNITS: Final = {"BurstBalance": "Percent", "VolumeReadOps": "Count", "VolumeWriteOps": "Count"}
+UNITS: Final = {
+    "BurstBalance": "Percent",
+    "VolumeReadOps": "Count",
+    "VolumeWriteOps": "Count",
+    "VolumeReadBytes": "Bytes",
+    "VolumeWriteBytes": "Bytes",
+}
 STATISTICS: Final = ("Minimum", "Average", "Maximum", "Sum", "SampleCount")
+_KIB: Final = 1024
 _INSTANCE_PERIOD_S: Final = 300
 """An instance's balances come every five minutes, with detailed monitoring too."""
 
@@ -162,7 +169,7 @@ def _step(run: Run, metric: str, statistic: str) -> float:
 
 
 def _aggregates(run: Run, metric: str) -> Iterator[_Aggregate]:
-    """A balance is sampled every second; operations are one sum a minute."""
+    """A balance is sampled every second; operations are one sum a minute, and so are their bytes."""
     for index in range(run.minutes):
         start_s = (run.first + index) * MINUTE_S
         if metric == "BurstBalance":
@@ -172,8 +179,15 @@ def _aggregates(run: Run, metric: str) -> Iterator[_Aggregate]:
             )
             yield _Aggregate(start_s, least, mean, most, max(1.0, round(run.balance_seconds)))
         else:
-            ops = run.read_ops if metric == "VolumeReadOps" else run.write_ops
-            yield _Aggregate(start_s, ops, ops, ops, 1.0)
+            total = _total(run, metric)
+            yield _Aggregate(start_s, total, total, total, 1.0)
+
+
+def _total(run: Run, metric: str) -> float:
+    """What a minute of the run sums up to."""
+    if metric.endswith("Ops"):
+        return run.read_ops if metric == "VolumeReadOps" else run.write_ops
+    return _KIB * (run.read_kib if metric == "VolumeReadBytes" else run.write_kib)
 
 
 def _statistic(minutes: list[_Aggregate], statistic: str) -> float:

@@ -161,8 +161,9 @@ def _run(fleet: LabFleet, port: int, latency_ms: float) -> None:
 def loads() -> None:
     """List what a volume can be asked to do, and why.
 
-    A load is written NAME[:ARGUMENT][*SCALE][+OFFSET_S], such as docker-loop*2 or nab_c0d644*32+3600; any
-    path that ends in .csv.gz is a recording of your own.
+    A load is written NAME[:ARGUMENT][*SCALE][+OFFSET_S][@KIB][%READS], such as docker-loop*2,
+    nab_c0d644*32+3600 or steady:900@64%100 (64 KiB each, all of them reads; 16 KiB where nothing is said);
+    any path that ends in .csv.gz is a recording of your own.
     """
     for named in NAMED:
         shown = named.name if named.argument is None else f"{named.name}:{named.argument}"

@@ -30,6 +30,7 @@ _BUILT_IN: Final = frozenset(
         "open_minute",
         "large_publish",
         "idle_publishes",
+        "publishes_bytes",
         "queued",
         "seed",
     )
@@ -43,8 +44,9 @@ class LabSettings:
     Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s`` each one's lag
     lies between the two, by ``seed``. ``open_minute`` shows the minute that is still filling.
     ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and up) publish a balance of 100,
-    ``idle_publishes=False`` silences seconds in which nothing was served. ``queued`` serves later what could
-    not be served, instead of losing it.
+    ``idle_publishes=False`` silences seconds in which nothing was served; ``publishes_bytes=False`` leaves
+    the bytes of operations to whoever puts them. ``queued`` serves later what could not be served, instead of
+    losing it.
 
     How a modification goes. It is ``modifying`` for at most ``modifying_s``, then ``optimizing`` for at most
     ``modify_minutes_per_tib`` (the documents: "up to 6 hours" for 1 TiB; no volume counts as less than 16 GiB
@@ -72,6 +74,7 @@ class LabSettings:
     open_minute: bool = False
     large_publish: bool = False
     idle_publishes: bool = True
+    publishes_bytes: bool = True
     queued: bool = False
     seed: int = 0
 

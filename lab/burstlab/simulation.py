@@ -8,7 +8,17 @@ from burstlab.change import Change
 from burstlab.described import DescribedVolume
 from burstlab.footing import Footing, footing_between, footing_on
 from burstlab.history import MINUTE_S, History, Run, Stretch
-from burstlab.load import NEVER_S, Load, Segment, Steady, parse_load, repeats_every_minute
+from burstlab.load import (
+    NEVER_S,
+    OPERATION_KIB,
+    Load,
+    Segment,
+    Shaped,
+    Steady,
+    operation_kib,
+    parse_load,
+    repeats_every_minute,
+)
 from burstlab.settings import LabSettings
 from burstlab.volume import LabVolume, MetricFault, Truth
 from burstwatch.core.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iops
@@ -41,7 +51,7 @@ class SimulatedVolume(DescribedVolume):
         self._away_since_s = None if given.volume_type == "gp2" else starts_s
         self._backlog: float | None = 0.0 if settings.queued else None
         self._loads: list[tuple[int, Load]] = [(starts_s, _as_load(given.load))]
-        self._read_share = 0.0
+        self._read_share, self._operation_kib = 0.0, OPERATION_KIB
         self._segment = Segment(0, 0, 0)
         self._known_until_s = NEVER_S
         self._served_iops = 0.0
@@ -62,8 +72,10 @@ class SimulatedVolume(DescribedVolume):
     def set_balance(self, balance_pct: float) -> None:
         self._credits = balance_pct * CREDITS_PER_PCT
 
-    def measure(self, until_s: int, *, read_ops: float = 0, write_ops: float = 0) -> None:
-        """Live up to ``until_s`` as a real device did, which completed so many operations meanwhile.
+    def measure(
+        self, until_s: int, *, read_ops: float = 0, write_ops: float = 0, size_kib: float = OPERATION_KIB
+    ) -> None:
+        """Live up to ``until_s`` as a real device did, which completed so many operations of this mean size.
 
         From the first time on that is the only way it lives: nothing is known of it beyond ``until_s``.
         """
@@ -74,7 +86,8 @@ class SimulatedVolume(DescribedVolume):
                 "give a later second"
             )
         self._known_until_s = until_s
-        self._loads = [(self.at_s, Steady(read_ops / (seconds or 1), write_ops / (seconds or 1)))]
+        lived = Steady(read_ops / (seconds or 1), write_ops / (seconds or 1))
+        self._loads = [(self.at_s, Shaped(load=lived, operation_kib=size_kib))]
         self.catch_up(until_s)
 
     def catch_up(self, now_s: int) -> None:
@@ -154,6 +167,7 @@ class SimulatedVolume(DescribedVolume):
         change_s = self._loads[1][0] if len(self._loads) > 1 else NEVER_S
         if since_s > self.at_s:
             return Segment(0, 0, since_s)
+        self._operation_kib = operation_kib(load)
         reads, writes, until_s = load.segment(self.at_s, since_s)
         return Segment(reads, writes, min(until_s, change_s))
 
@@ -204,6 +218,7 @@ class SimulatedVolume(DescribedVolume):
                 reads,
                 piece.served_iops - reads,
                 has_balance,
+                self._operation_kib,
             )
         )
 

@@ -16,6 +16,7 @@ from botocore.session import Session as BotocoreSession
 
 from burstwatch.adapters import wire
 from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.causes import CauseReader
 from burstwatch.adapters.channel import Channel
 from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
@@ -53,6 +54,9 @@ _SOON: Final = _CONFIG.merge(
     Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
 )
 """For what is good to know, and not worth a long wait."""
+
+_AT_ONCE: Final = _SOON.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
+"""For what alerts wait for."""
 
 
 class BoundLedger(Ledger, Protocol):
@@ -126,10 +130,14 @@ def build_shell(
     """
     calls = calls or CallCounter()
     ec2 = build_client(session, "ec2", calls, endpoint_url=endpoint_url)
-    cloudwatch = _LateClient(lambda: build_client(session, "cloudwatch", calls, endpoint_url=endpoint_url))
+
+    def cloudwatch(config: Config) -> Any:
+        return build_client(session, "cloudwatch", calls, endpoint_url=endpoint_url, config=config)
+
     return Shell(
         ec2=Ec2Reader(ec2),
-        cloudwatch=CloudWatchReader(cloudwatch, workers=WORKERS),  # type: ignore[arg-type]
+        cloudwatch=CloudWatchReader(_LateClient(lambda: cloudwatch(_CONFIG)), workers=WORKERS),  # type: ignore[arg-type]
+        causes=CauseReader(_LateClient(lambda: cloudwatch(_AT_ONCE))),
         ledger=ledger,
         calls=calls,
         policy=policy,

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
+from burstwatch.adapters.causes import CauseReader
 from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.errors import AwsError, AwsFailure
+from burstwatch.core.causes import Traces
 from burstwatch.core.forecast import HORIZONS_MIN
 from burstwatch.core.modification import Modification
 from burstwatch.core.plan import DueVolume
@@ -31,15 +33,18 @@ class Gathering:
 
     A failed call never ends the pass: what depended on it is unknown, the rest goes on. ``undescribed`` are
     the volumes that EC2 told nothing of; without ``has_whole_fleet`` nobody knows how many more there are.
+    ``instance_names`` are the names of the instances that had to be asked about, by volume id.
     """
 
     ec2: Ec2Reader
     cloudwatch: CloudWatchReader
     now_s: float
     gap_after_s: float
+    causes: CauseReader | None = None
     failures: list[str] = field(default_factory=list)
     undescribed: set[str] = field(default_factory=set)
     has_whole_fleet: bool = True
+    instance_names: dict[str, str] = field(default_factory=dict)
     monotonic: Callable[[], float] = monotonic
     _began: float = field(default=0.0, init=False)
     _in_progress: dict[str, Modification] | None = field(default=None, init=False)
@@ -95,6 +100,7 @@ class Gathering:
         instances = {v.volume_id: v.instance_id for v in volumes if v.instance_id}
         found = self.ec2.instance_states(sorted(set(instances.values())))
         self._report_all(found.unread)
+        self.instance_names |= {v: found.names[i] for v, i in instances.items() if i in found.names}
         return {
             volume_id: found.states[instance_id]
             for volume_id, instance_id in instances.items()
@@ -145,6 +151,14 @@ class Gathering:
         self._report_messages(found.messages)
         pairs = zip(ids, queries[::2], queries[1::2], strict=True)
         return {i: (found.series.get(reads), found.series.get(writes)) for i, reads, writes in pairs}
+
+    def traces(self, volume_ids: Sequence[str]) -> Mapping[str, Traces]:
+        """What CloudWatch tells at once of volumes that drain, by volume id; empty where nobody can ask."""
+        if self.causes is None or not volume_ids:
+            return {}
+        found = self.causes.read(volume_ids, self.now_s)
+        self._report_all(found.unread)
+        return found.traces
 
     def _read_balances(self, volume_ids: Iterable[str], span_s: float) -> dict[str, Series | AwsFailure]:
         queries = [MetricQuery(volume_id, "BurstBalance", "Minimum") for volume_id in volume_ids]

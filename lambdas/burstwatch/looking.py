@@ -8,7 +8,7 @@ from typing import Final
 
 from burstwatch.adapters.errors import AwsFailure
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
-from burstwatch.core.decide import Decision, Look, decide, forget, miss
+from burstwatch.core.decide import Decision, Look, decide, forget, miss, with_cause
 from burstwatch.core.flips import Direction, Hold, Phase, hold_on
 from burstwatch.core.follow import Sighting, shows
 from burstwatch.core.ledger import Change, VolumeState
@@ -18,6 +18,7 @@ from burstwatch.core.outcome import Outcome
 from burstwatch.core.outlook import Outlook
 from burstwatch.core.plan import DueVolume
 from burstwatch.core.policy import Mode
+from burstwatch.core.report import urgency_of
 from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.stall import Stall
 from burstwatch.core.tag_keys import IGNORE
@@ -142,6 +143,8 @@ def _assess(this: Pass, chunk: Sequence[DueVolume]) -> dict[str, Assessment]:
         look(one.volume.volume_id, _evidence(this, one, balances.get(one.volume.volume_id)))
     silent = [volumes[volume_id] for volume_id, facts in found.items() if _is_silent(this, facts)]
     for volume_id, state in gathering.instance_states(silent).items():
+        name = gathering.instance_names.get(volume_id)
+        volumes[volume_id] = replace(volumes[volume_id], instance_name=name)
         look(volume_id, _with_instance(this, volume_id, evidence[volume_id], state))
     alerting = {volume_id for volume_id, facts in found.items() if _is_alerting(this, facts)}
     returning = {volume_id for volume_id in found if _may_return(this.states.get(volume_id))}
@@ -251,6 +254,25 @@ def _asks_for_record(state: VolumeState, volume: Volume) -> bool:
     if flip is None or state.lost is not None:
         return state.lost is not None
     return flip.is_under_way or not shows(volume, flip)
+
+
+def look_into_drains(this: Pass) -> None:
+    """Add what drained each volume that is alerted for it now; no alert is lost over what goes wrong here."""
+    found = sorted((one for one in this.decisions if one.fall is not None), key=urgency_of)
+    try:
+        traces = this.gathering.traces([one.volume_id for one in found])
+        told = {
+            one.volume_id: with_cause(one, traces[one.volume_id], now_s=this.look.now_s)
+            for one in found
+            if one.volume_id in traces
+        }
+    except Exception as error:  # noqa: BLE001 - whatever it is, the alerts must go out; it is reported
+        said = f"{type(error).__name__}: {error}"
+        many = "1 volume" if len(found) == 1 else f"{len(found)} volumes"
+        this.bugs.append(f"what drained {many} was not read, by a mistake of burstwatch's: {said}")
+        this.gathering.failures.append(this.bugs[-1])
+        return
+    this.decisions[:] = [told.get(one.volume_id, one) for one in this.decisions]
 
 
 def _around(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from time import time
 
 from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.causes import CauseReader
 from burstwatch.adapters.channel import Channel
 from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
@@ -20,7 +21,8 @@ from burstwatch.gather import Gathering
 class Shell:
     """What a pass stands on; without a ``modifier`` it decides and tells, and modifies nothing.
 
-    With ``requests`` it asks another process to modify, by the same ledger.
+    With ``requests`` it asks another process to modify, by the same ledger. Without ``causes`` its alerts say
+    nothing of what drained a volume.
 
     ``report_progress`` hears how many volumes are done, and of how many. ``clock`` is for whoever starts a
     pass without being told the time.
@@ -35,6 +37,7 @@ class Shell:
     channels: Sequence[Channel] = ()
     modifier: Ec2Modifier | None = None
     requests: FlipQueue | None = None
+    causes: CauseReader | None = None
     report_progress: Callable[[int, int], None] = lambda _done, _total: None
     clock: Callable[[], float] = time
 
@@ -49,4 +52,5 @@ class Shell:
             cloudwatch=self.cloudwatch,
             now_s=now_s,
             gap_after_s=self.policy.telemetry.gap_after.total_seconds(),
+            causes=self.causes,
         )

@@ -22,16 +22,15 @@ from burstwatch.core.tag_keys import CRITICAL, WINDOW
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import Volume
 from burstwatch.core.want import can_burst
-from burstwatch.looking import Pass, as_due, by_id, look_at_due
+from burstwatch.looking import Pass, as_due, by_id, look_at_due, look_into_drains
 from burstwatch.shell import Shell
 
 LEASE_S: Final = 50.0
 """A claimed tick that was not completed is free again before the next focus tick."""
 
 _OWN_MINUTE_S: Final = 60
-_STALL_EVERY_S: Final = 60
 _MOST_STALLS: Final = 100
-"""Reports of hosts are taken so often of a volume, and of so many volumes at once."""
+"""Reports of hosts are taken of so many volumes at once."""
 
 
 def run_tick(shell: Shell, *, tick_s: int, now_s: float, kind: TickKind | None = None) -> Report | None:
@@ -104,8 +103,7 @@ def hear(shell: Shell, stalls: Iterable[Stall], *, now_s: float) -> Heard:
     for stall in stalls:
         state = this.states.get(stall.volume_id)
         known = newest.get(stall.volume_id) or (state.stall if state else None)
-        is_repeat = known is not None and stall.seen_at_s < known.seen_at_s + _STALL_EVERY_S
-        if is_repeat or len(newest) >= _MOST_STALLS:
+        if (known is not None and stall.repeats(known)) or len(newest) >= _MOST_STALLS:
             too_many += 1
         else:
             newest[stall.volume_id] = stall
@@ -260,11 +258,12 @@ def _restarted(this: Pass, volumes: Iterable[Volume]) -> frozenset[str]:
 
 
 def _finish(this: Pass, *, only_own: bool = False) -> Report:
-    """Record first, then act, then tell: an alert is in the ledger before anybody sees it.
+    """Look into drains, record, act, tell: an alert is in the ledger before anybody sees it.
 
     With ``only_own`` a pass that alerts nobody leaves what waits to the next tick, which tells it together.
     """
     shell = this.shell
+    look_into_drains(this)
     changes = [*this.forgotten, *(d.change for d in this.decisions if d.change is not None)]
     changes += announce_windows(this.in_window, policy=shell.policy, place=shell.place, now_s=this.look.now_s)
     began = monotonic()

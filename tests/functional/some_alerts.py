@@ -73,6 +73,47 @@ def an_alert(*, volume=None, reading=None, forecast=None, evidence=None, **chang
     return Alert.from_document(document)
 
 
+def a_told_drain(text: str | None = None, **evidence) -> Alert:
+    """A critical alert about a volume of Kubernetes in auto, which says what drained it.
+
+    ``text`` stands wherever text comes from outside.
+    """
+    outside = dict.fromkeys(("name", "called", "claim", "namespace", "cluster", "instance_name"), text)
+    kubernetes = {
+        "called": "claim data-etcd-0 in kube-system",
+        "claim": "data-etcd-0",
+        "namespace": "kube-system",
+        "cluster": "prod",
+        "instance_name": "build-3",
+    }
+    course = {
+        "first_at": "2026-11-20T17:27:00Z",
+        "last_at": "2026-11-20T17:59:00Z",
+        "step_s": 240,
+        "pct": [100.0, 100.0, None, 96.6, 80.3, 63.9, 56.0, 43.9, 31.5],
+    }
+    drain = {
+        "began_at": "2026-11-20T17:37:00Z",
+        "is_longer": False,
+        "from_pct": 100.0,
+        "to_pct": 31.5,
+        "lasted_s": 1_320,
+        "read_iops": 600.0,
+        "write_iops": 1_800.0,
+        "read_kib": 4.0,
+        "write_kib": 16.0,
+        "days_asked": 7,
+        "days_known": 7,
+        "days_alike": 5,
+        "is_particular": True,
+        "not_read": text,
+    }
+    return an_alert(
+        volume=kubernetes if text is None else outside,
+        evidence={"course": course, "drain": drain, "mode": "auto"} | evidence,
+    )
+
+
 def alert_number(number: int, *, level="critical", time_to_empty_s: int | None = 715, **changes) -> Alert:
     """One of many: a volume, a name and an id of its own."""
     volume = {"volume_id": f"vol-{number:017x}", "name": f"ci-{number}"}

@@ -24,7 +24,7 @@ def an_alert(volume_id=A, revision=100, kind=AlertKind.DRAINING, time_s=None):
         volume={"volume_id": volume_id, "name": "ci-7"},
         reading={"burst_balance_pct": 31.5, "unknown_reason": None},
         forecast={"time_to_empty_s": 715},
-        evidence={"drain_per_s_by_horizon": {"3m": 2100.0}, "tag_faults": ["a", "ü"]},
+        evidence={"tag_faults": ["a", "ü"]},
         action="aws ec2 modify-volume",
     )
 

@@ -7,7 +7,14 @@ import pytest
 from fake_slack import SECRET, FakeTime, a_slack, assert_within_slacks_limits, texts, words
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alerts_about_events, an_alert
+from some_alerts import (
+    a_digest,
+    a_digest_of_events,
+    a_policy_rejection,
+    a_told_drain,
+    alerts_about_events,
+    an_alert,
+)
 
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.slack import SlackChannel, render
@@ -71,6 +78,37 @@ def test_the_message_holds_all_that_a_person_needs_to_act():
 )
 def test_the_bar_is_never_fuller_than_the_bucket(balance_pct, bar):
     assert bar in words(render(an_alert(reading={"burst_balance_pct": balance_pct})))
+
+
+def test_a_drain_is_told_by_its_course_its_cause_and_commands_to_paste():
+    payload = render(a_told_drain())
+    header, body, *steps = [block["text"]["text"] for block in payload["blocks"] if "text" in block][:5]
+    assert header == (
+        "🟠 critical: claim data-etcd-0 in kube-system, dry in about 12 min"
+        " (vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210 build-3)"
+    )
+    assert body.splitlines()[:1] + body.splitlines()[3:] == [
+        "Balance from 17:27 to 17:59 UTC: 100.0 % ▇▇·▇▆▅▅▃▂ 31.5 %",
+        "The drain began at 17:37 UTC, at 100.0 %; since then it served 600 reads/s of 4 KiB and 1,800"
+        " writes/s of 16 KiB (75 % writes).",
+        "It did the same at this hour on 5 of the last 7 days.",
+    ]
+    assert steps == [
+        f"*What to do*\n```{an_alert().action}```",
+        "*See why*\n```burstctl explain vol-0123456789abcdef0 --region us-east-1```",
+        "*Keep the watchdog off it*\n```burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h"
+        " --reason 'looking at it'```",
+    ]
+    assert ("mrkdwn", "*Kubernetes*\n`claim data-etcd-0 namespace kube-system cluster prod`") in texts(
+        payload
+    )
+    assert_inert(payload)
+    assert_within_slacks_limits(payload)
+
+
+def test_what_only_people_move_needs_no_hold():
+    assert "burstctl hold" not in words(render(a_told_drain(mode="propose")))
+    assert "burstctl" not in words(render(an_alert(kind="BurstBalanceRecovered", level="ok")))
 
 
 def test_without_a_balance_there_is_no_bar():
@@ -248,6 +286,18 @@ def test_text_from_outside_does_nothing_in_an_alert_about_a_flip_or_a_window(tex
         assert json.loads(json.dumps(payload).encode()) == payload
         assert_inert(payload)
         assert_within_slacks_limits(payload)
+
+
+@settings(max_examples=60, deadline=None)
+@given(OUTSIDE)
+@example("<!channel> @here :x: `")
+@example('"' * 300)
+@example("&" * 300)
+def test_names_from_outside_do_nothing_in_an_alert_that_says_what_drained_it(text):
+    payload = render(a_told_drain(text))
+    assert json.loads(json.dumps(payload).encode()) == payload
+    assert_inert(payload)
+    assert_within_slacks_limits(payload)
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,7 +7,14 @@ from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alerts_about_events, an_alert
+from some_alerts import (
+    a_digest,
+    a_digest_of_events,
+    a_policy_rejection,
+    a_told_drain,
+    alerts_about_events,
+    an_alert,
+)
 
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.sns import SnsChannel
@@ -74,6 +81,25 @@ def test_the_words_hold_all_that_a_person_needs_to_act(publish):
         alert.runbook, alert.console_url, alert.alert_id, "2026-11-20T18:00:35Z",
     ):  # fmt: skip
         assert needed in text
+
+
+def test_a_drain_says_what_drained_it_to_people_and_to_programs(publish):
+    request = publish(a_told_drain())
+    body = forms(request)
+    for needed in (
+        "Balance from 17:27 to 17:59 UTC: 100.0 % ▇▇·▇▆▅▅▃▂ 31.5 %",
+        "since then it served 600 reads/s of 4 KiB and 1,800 writes/s of 16 KiB (75 % writes).",
+        "It did the same at this hour on 5 of the last 7 days.",
+        "See why:\n  burstctl explain vol-0123456789abcdef0 --region us-east-1",
+        "Keep the watchdog off it:\n  burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h",
+    ):
+        assert needed in body["email"]
+    document = json.loads(body["lambda"])
+    assert document["volume"]["claim"] == "data-etcd-0"
+    assert document["evidence"]["drain"]["days_alike"] == 5
+    assert request["Subject"].startswith(
+        "critical: claim data-etcd-0 in kube-system, dry in about 12 min (vol-"
+    )
 
 
 @pytest.mark.parametrize("alert", alerts_about_events(), ids=lambda alert: alert.kind)

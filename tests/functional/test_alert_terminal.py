@@ -1,7 +1,14 @@
 import io
 
 import pytest
-from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alerts_about_events, an_alert
+from some_alerts import (
+    a_digest,
+    a_digest_of_events,
+    a_policy_rejection,
+    a_told_drain,
+    alerts_about_events,
+    an_alert,
+)
 
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.adapters.terminal import TerminalChannel
@@ -63,6 +70,8 @@ def test_an_event_begins_with_the_words_for_it_and_ends_with_the_next_step(kind,
         an_alert(volume={"name": "長い名前" * 60}),
         an_alert(reading={"burst_balance_pct": None, "unknown_because": "word " * 100}),
         a_digest(),
+        a_told_drain(),
+        a_told_drain("長い \n`<!here>`\x1b[2J \u202e" * 20),
         a_policy_rejection(*("levels.warning_within: " + "x" * 400 for _ in range(40))),
     ],
     ids=lambda alert: alert.kind,
@@ -139,6 +148,21 @@ def test_a_character_that_the_stream_cannot_encode_does_not_lose_the_alert():
     stream = io.TextIOWrapper(raw, encoding="ascii")
     TerminalChannel(stream, environ={}).send(an_alert(volume={"name": "büro-é"}))
     assert b"b?ro-?" in raw.getvalue()
+
+
+def test_a_picture_is_drawn_plainer_where_the_stream_cannot_encode_it():
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    TerminalChannel(stream, environ={}).send(a_told_drain())
+    assert b"UTC: 100.0 % ## #*==-. 31.5 %" in raw.getvalue()
+    assert "UTC: 100.0 % ▇▇·▇▆▅▅▃▂ 31.5 %" in sent(a_told_drain())
+
+
+def test_a_drain_says_what_to_paste():
+    text = sent(a_told_drain())
+    explain = "  See why:\n    burstctl explain vol-0123456789abcdef0 --region us-east-1\n"
+    assert explain in text
+    assert "  Keep the watchdog off it:\n    burstctl hold vol-0123456789abcdef0" in text
 
 
 def test_a_stream_that_is_closed_is_a_permanent_error():

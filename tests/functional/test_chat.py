@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mocked_aws import client_of, refusing
 from moto import mock_aws
-from some_alerts import a_digest, a_policy_rejection, alerts_about_events, an_alert
+from some_alerts import a_digest, a_policy_rejection, a_told_drain, alerts_about_events, an_alert
 from some_records import an_alarm
 
 from burstwatch.adapters.channel import ChannelError
@@ -45,14 +45,20 @@ def test_an_alert_says_all_that_a_person_needs():
         "31.5 %",
         "18:12",
         alert.alert_id,
-        "Instance and device: i-0fedcba9876543210",
+        "Attached as: /dev/xvda on i-0fedcba9876543210",
     ):
         assert needed in said_by(message)
     steps = message["content"]["nextSteps"]
     assert steps == [
         f"`{alert.action}`",
+        "See why: `burstctl explain vol-0123456789abcdef0 --region us-east-1`",
         f"Runbook: {alert.runbook}",
         f"Volume in the AWS console: {alert.console_url}",
+    ]
+    assert render_chat(notice_of(a_told_drain()))["content"]["nextSteps"][1:3] == [
+        "See why: `burstctl explain vol-0123456789abcdef0 --region us-east-1`",
+        "Keep the watchdog off it: `burstctl hold vol-0123456789abcdef0 --region us-east-1 --for 2h"
+        " --reason 'looking at it'`",
     ]
     assert message["id"] == alert.alert_id
     assert message["content"]["keywords"] == ["BurstBalanceDraining", "vol-0123456789abcdef0"]

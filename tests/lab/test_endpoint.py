@@ -16,7 +16,7 @@ from botocore.model import ServiceModel
 from burstlab.clock import LabClock
 from burstlab.endpoint import Endpoint, EndpointError
 from burstlab.faults import Fault
-from burstlab.fleet import LabFleet
+from burstlab.fleet import LabFleet, LabSettings
 from burstlab.modification import Modification, Shape
 from burstlab.volume import LabVolume, MetricFault
 
@@ -342,6 +342,45 @@ def in_any_protocol(lab, request, monkeypatch):
     assert client.meta.service_model.resolved_protocol == request.param
     yield client
     client.close()
+
+
+def test_bytes_are_operations_times_their_size_in_every_period(fleet, in_any_protocol):
+    volume_id = fleet.add(LabVolume(size_gib=100, load="docker-loop@4%25"))
+    fleet.clock.advance(600)
+    queries = [
+        a_query(volume_id, query_id=f"m{index}", metric=metric, stat="Sum")
+        for index, metric in enumerate(
+            ("VolumeReadOps", "VolumeReadBytes", "VolumeWriteOps", "VolumeWriteBytes")
+        )
+    ]
+    answer = ask(in_any_protocol, queries, now=fleet.clock.now())
+    reads, read_bytes, writes, write_bytes = map(shown, answer["MetricDataResults"])
+    # 460 operations a second, a quarter of them reads: 6,900 a minute
+    assert reads == pytest.approx(dict.fromkeys(range(10), 6_900))
+    assert read_bytes == pytest.approx(dict.fromkeys(range(10), 6_900 * 4_096))
+    assert write_bytes == pytest.approx({minute: count * 4_096 for minute, count in writes.items()})
+
+
+def test_another_size_from_some_minute_on_begins_there(fleet):
+    volume_id = fleet.add(LabVolume(size_gib=100, load="steady:60@16%100"))
+    fleet.clock.advance(600)
+    fleet.set_load(volume_id, "steady:60@64%100")
+    fleet.clock.advance(630)
+    runs = fleet.find(volume_id).history.runs(0, 10**9)
+    assert [(run.minutes, run.read_ops, run.read_kib) for run in runs] == [
+        (10, 3_600, 3_600 * 16),
+        (10, 3_600, 3_600 * 64),
+    ]
+
+
+def test_bytes_are_left_to_whoever_puts_them_where_the_fleet_publishes_none():
+    quiet = LabFleet(LabClock.by_hand(START), LabSettings(publishes_bytes=False))
+    with Endpoint(quiet) as endpoint:
+        volume_id = quiet.add(LabVolume(size_gib=100, load="steady:3000"))
+        quiet.clock.advance(180)
+        query = a_query(volume_id, metric="VolumeReadBytes", stat="Sum")
+        [result] = ask(endpoint.client("cloudwatch"), [query], now=quiet.clock.now())["MetricDataResults"]
+    assert (result["StatusCode"], result["Values"]) == ("Complete", [])
 
 
 def test_metrics_are_the_same_in_every_protocol(fleet, in_any_protocol):

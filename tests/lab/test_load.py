@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from burstlab.load import NAMED, LoadError, parse_load, recordings
+from burstlab.load import NAMED, LoadError, operation_kib, parse_load, recordings
 
 MIDNIGHT_S = 1_795_132_800  # 2026-11-20T00:00:00Z
 
@@ -52,6 +52,31 @@ def test_nightly_batch_bursts_for_two_hours_at_its_hour_and_is_quiet_else():
 def test_nightly_batch_that_begins_before_midnight_ends_after_it():
     hours = demand_by_second("nightly-batch:23", from_s=MIDNIGHT_S, seconds=86_400)[1_800::3_600]
     assert [hour for hour, demand in enumerate(hours) if demand > 1_000] == [0, 23]
+
+
+@pytest.mark.parametrize(
+    ("text", "reads", "writes", "kib"),
+    [
+        ("steady:1000", 250, 750, 16),
+        ("steady:1000@64", 250, 750, 64),
+        ("steady:1000%100", 1_000, 0, 16),
+        ("steady:1000*2@0.5%0", 0, 2_000, 0.5),
+        ("steady:1000+60@256%40", 400, 600, 256),
+    ],
+)
+def test_a_load_says_how_large_its_operations_are_and_which_are_reads(text, reads, writes, kib):
+    load = parse_load(text)
+    assert load.segment(MIDNIGHT_S, MIDNIGHT_S)[:2] == pytest.approx((reads, writes))
+    assert operation_kib(load) == kib
+
+
+def test_a_recording_can_be_given_a_size_and_a_share_too():
+    whole, shaped = parse_load("nab_c0d644*32"), parse_load("nab_c0d644*32@8%25")
+    for at_s in range(MIDNIGHT_S, MIDNIGHT_S + 86_400, 3_600):
+        given, made = whole.segment(at_s, MIDNIGHT_S), shaped.segment(at_s, MIDNIGHT_S)
+        assert made.read_iops + made.write_iops == pytest.approx(given.read_iops + given.write_iops)
+        assert made.read_iops == pytest.approx(given.write_iops / 4)  # it holds writes only
+    assert (operation_kib(whole), operation_kib(shaped)) == (16, 8)
 
 
 def test_the_adversary_waits_for_a_look_to_pass_and_then_takes_all():
@@ -121,6 +146,9 @@ def test_a_file_that_is_not_gzip_or_not_there_is_refused_by_name(tmp_path):
 
 BAD_TEXTS = [
     ("", "write NAME"),
+    ("steady:900@0", "KiB of load 'steady:900@0' is '0': give a number above 0, at most 256"),
+    ("steady:900@512", "give a number from 0 to 256"),
+    ("steady:900%101", "reads of load 'steady:900%101' in per cent is '101': give a number from 0 to 100"),
     ("steady", "needs IOPS, such as steady:900"),
     ("steady:fast", "IOPS of steady is 'fast'"),
     ("docker-loop:3", "docker-loop takes no argument"),

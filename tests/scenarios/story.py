@@ -15,7 +15,8 @@ from datetime import UTC, datetime, timedelta
 
 from burstwatch.core.alerts import Alert, sentences, title
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
-from burstwatch.core.decide import Decision, Look, decide
+from burstwatch.core.causes import DAYS_PERIOD_S, OPERATIONS_SPAN_S, Traces
+from burstwatch.core.decide import Decision, Look, decide, with_cause
 from burstwatch.core.ledger import Roster, VolumeState
 from burstwatch.core.place import Place
 from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
@@ -26,6 +27,7 @@ from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, 
 
 MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)
 REST_S = 3_600
+OPERATION_BYTES = 16 * 1024
 LAG_S = 180
 PLACE = Place(region="us-east-1", account="111122223333")
 
@@ -135,10 +137,27 @@ class World:
         self.minima[minute_s] = min(self.minima.get(minute_s, 100.0), balance_pct)
         self.operations[minute_s] = self.operations.get(minute_s, 0.0) + served
 
-    def shown(self, values: dict[int, float], now_s: int) -> Series:
+    def shown(self, values: dict[int, float], now_s: int, span_s: int = 65 * 60) -> Series:
         """What CloudWatch shows at ``now_s`` of the last 65 minutes."""
-        span = range(now_s - 65 * 60, now_s - LAG_S + 1)
+        span = range(now_s - span_s, now_s - LAG_S + 1)
         return Series.of((start_s, value) for start_s, value in values.items() if start_s in span)
+
+    def traces(self, now_s: int) -> Traces:
+        """What is read besides when a drain is told; all operations are writes of 16 KiB."""
+        writes = self.shown(self.operations, now_s, OPERATIONS_SPAN_S)
+        nothing = Series(writes.starts_s, (0.0,) * len(writes))
+        moved = Series(writes.starts_s, tuple(count * OPERATION_BYTES for count in writes.values))
+        least: dict[int, float] = {}
+        for start_s, value in self.minima.items():
+            period_s = start_s // DAYS_PERIOD_S * DAYS_PERIOD_S
+            least[period_s] = min(value, least.get(period_s, 100.0))
+        return Traces(
+            read_ops=nothing,
+            write_ops=writes,
+            read_bytes=nothing,
+            write_bytes=moved,
+            days=Series.of(least.items()),
+        )
 
 
 @dataclass
@@ -184,6 +203,7 @@ class Watchdog:
         look = Look(now_s=now_s, tick_s=now_s, place=PLACE)
         assessment = self._assess(world, now_s if has_arrived else self._arrived_at_s(now_s))
         decision = decide(assessment, self.state, wishes, policy=self.policy, look=look)
+        decision = with_cause(decision, world.traces(now_s), now_s=now_s)
         if decision.change is not None:
             self.state = decision.change.state
         return decision

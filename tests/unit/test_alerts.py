@@ -58,6 +58,11 @@ from some_events import (
 
 HERE = Place(region="us-east-1", account="111122223333")
 NAMED = a_volume(tags={"Name": "ci-7"}, device="/dev/sda1")
+A_CLAIM = {
+    "Name": "prod-dynamic-pvc-a3ab0567-3a48-4608-8cb6-4e3b1485c808",
+    "kubernetes.io/created-for/pvc/name": "data-etcd-0",
+    "kubernetes.io/created-for/pvc/namespace": "kube-system",
+}
 
 
 def a_draining_alert(**changes) -> Alert:
@@ -97,9 +102,14 @@ def test_an_alert_is_one_document():
         "volume": {
             "volume_id": "vol-0a1",
             "name": "ci-7",
+            "called": "ci-7",
+            "claim": None,
+            "namespace": None,
+            "cluster": None,
             "volume_type": "gp2",
             "size_gib": 100,
             "instance_id": "i-0a1",
+            "instance_name": None,
             "device": None,
             "region": "us-east-1",
             "account": "111122223333",
@@ -129,6 +139,30 @@ def test_an_alert_is_one_document():
             "drain_per_s_by_horizon": {"3m": 2_700.0, "5m": 2_700.0, "10m": 2_700.0, "15m": 2_700.0},
             "consumed_read_iops": None,
             "consumed_write_iops": None,
+            # 20 samples from 11:39 on, two minutes to a point
+            "course": {
+                "first_at": "2026-11-20T11:41:00Z",
+                "last_at": "2026-11-20T11:59:00Z",
+                "step_s": 120,
+                "pct": [72, 66, 60, 54, 48, 42, 36, 30, 24, 18],
+            },
+            "drain": {
+                "began_at": "2026-11-20T11:40:00Z",
+                "is_longer": True,
+                "from_pct": 75,
+                "to_pct": 18,
+                "lasted_s": 1_140,
+                "read_iops": None,
+                "write_iops": None,
+                "read_kib": None,
+                "write_kib": None,
+                "days_asked": None,
+                "days_known": None,
+                "days_alike": None,
+                "is_particular": None,
+                "not_read": None,
+            },
+            "mode": "propose",
             "tag_faults": [],
             "proposal": a_draining_alert().evidence["proposal"],
         },
@@ -185,7 +219,14 @@ def test_no_kind_lacks_a_key(alert):
 def test_an_alert_from_before_a_key_was_added_can_be_read():
     document = a_draining_alert().to_document()
     del document["reading"]["unknown_because"]
-    assert Alert.from_document(document).reading["unknown_because"] is None
+    for name in ("called", "claim", "namespace", "cluster", "instance_name"):
+        del document["volume"][name]
+    for name in ("course", "drain", "mode"):
+        del document["evidence"][name]
+    alert = Alert.from_document(document)
+    assert (alert.reading["unknown_because"], alert.volume["called"]) == (None, None)
+    assert title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
+    assert "It has been draining" not in " ".join(sentences(alert))
 
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
@@ -334,11 +375,12 @@ def test_without_a_forecast_there_are_no_words():
 
 def test_a_draining_volume_in_words():
     alert = a_draining_alert()
-    assert title(alert) == "critical: ci-7, dry at about 12:05, not before 12:05 UTC (vol-0a1, i-0a1)"
+    assert title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
     assert sentences(alert) == [
         "Critical because at this pace it is dry within 15 min; it was ok.",
         "Burst balance 18.0 % (972,000 credits) at 11:59 UTC; dry at about 12:05, not before 12:05 UTC.",
         "It is draining at 2,700 credits/s; baseline 300 IOPS (100 GiB).",
+        "It has been draining since 11:40 UTC at least.",
         "gp3 with 3,000 IOPS and 128 MiB/s costs $8.12 a month instead of $10.00"
         " (us-east-1 list prices of 2026-09-30).",
     ]
@@ -349,13 +391,35 @@ def test_a_draining_volume_in_words():
     [
         ({}, "ci-7", " (vol-0a1, i-0a1)"),
         ({"tags": {}}, "vol-0a1", " (i-0a1)"),
+        ({"device": "/dev/sdf"}, "ci-7", " (vol-0a1, /dev/sdf on i-0a1)"),
+        ({"device": "/dev/sdf", "instance_name": "build-3"}, "ci-7", " (vol-0a1, /dev/sdf on i-0a1 build-3)"),
+        ({"tags": {}, "device": "/dev/sdf"}, "vol-0a1", " (/dev/sdf on i-0a1)"),
+        ({"tags": A_CLAIM}, "claim data-etcd-0 in kube-system", " (vol-0a1, i-0a1)"),
         ({"instance_id": None}, "ci-7", " (vol-0a1)"),
         ({"instance_id": None, "tags": {}}, "vol-0a1", ""),
     ],
 )
 def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
     told = title(a_draining_alert(**changes))
-    assert told == f"critical: {first}, dry at about 12:05, not before 12:05 UTC{last}"
+    assert told == f"critical: {first}, dry in about 5 min{last}"
+
+
+@pytest.mark.parametrize(
+    ("balance", "left"),
+    [
+        (draining_to(18, 3, count=20), "dry in about 5 min"),
+        # 50 % at 0.9 % a minute: 55.6 min, less one
+        (draining_to(50, 0.9, count=40), "dry in about 55 min"),
+        # 3 % at 3 % a minute: one minute, and that one is over
+        (draining_to(3, 3, count=20), "dry now"),
+        (draining_to(4, 3, count=20), "dry in about 1 min"),
+        # at 0.1 % a minute 200 min; at worst 20 % / 3 % = 6.7 min, less one
+        (draining_to(20, 0.1), "dry in 6 min at the earliest"),
+    ],
+)
+def test_the_title_says_how_much_time_is_left(balance, left):
+    [alert] = a_decision(an_assessment(balance)).alerts
+    assert title(alert) == f"{alert.level}: vol-0a1, {left} (i-0a1)"
 
 
 def test_a_reminder_says_still():
@@ -434,7 +498,7 @@ def test_what_a_volume_serves_is_told_where_it_is_known():
     decision = a_decision(
         an_assessment(draining_to(18, 3, count=20), read_ops=balances(60.0), write_ops=balances(60_000.0))
     )
-    assert sentences(decision.alerts[0])[-2] == "It serves 1 reads/s and 1,000 writes/s."
+    assert sentences(decision.alerts[0])[-2] == "It serves 1 reads/s and 1,000 writes/s (nearly all writes)."
 
 
 def test_what_is_wrong_with_the_tags_is_told_along():
@@ -451,7 +515,7 @@ def test_a_rejected_policy_lists_its_faults_and_what_is_in_force():
 # flips and windows in words
 
 EVENTS = event_alerts()
-IDS = "(vol-0123456789abcdef0, i-0fedcba9876543210)"
+IDS = "(vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210)"
 
 
 @pytest.mark.parametrize(

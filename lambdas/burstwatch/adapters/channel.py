@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from burstwatch.core.alerts import Alert, sentences
+from burstwatch.core.course import course_words
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.naming import LONGEST_NAME
 from burstwatch.core.words import printable
 
-_LONGEST_NAME: Final = 40
+_NAMES: Final = frozenset({"name", "called", "claim", "namespace", "cluster", "instance_name"})
 _LONGEST_TEXT: Final = 600
 _MOST_LINES: Final = 25
 
@@ -43,7 +45,7 @@ def readable(alert: Alert) -> Alert:
     return replace(
         alert,
         alert_id=_clean(alert.alert_id),
-        volume_id=_clean(alert.volume_id, _LONGEST_NAME),
+        volume_id=_clean(alert.volume_id, LONGEST_NAME),
         volume=_clean(alert.volume),
         reading=_clean(alert.reading),
         forecast=_clean(alert.forecast),
@@ -59,7 +61,7 @@ def _clean(value: Any, longest: int = _LONGEST_TEXT) -> Any:
         case str():
             return printable(value, longest)
         case Mapping():
-            return {k: _clean(v, _LONGEST_NAME if k == "name" else longest) for k, v in value.items()}
+            return {k: _clean(v, LONGEST_NAME if k in _NAMES else longest) for k, v in value.items()}
         case list() | tuple():
             return [_clean(item, longest) for item in value]
         case _:
@@ -67,7 +69,7 @@ def _clean(value: Any, longest: int = _LONGEST_TEXT) -> Any:
 
 
 def body_lines(alert: Alert) -> list[str]:
-    """The sentences of a readable alert; where they are too many the last line counts the rest."""
-    said = sentences(alert)
+    """How the balance went, and the sentences of a readable alert; the last line counts those too many."""
+    said = [*filter(None, [course_words(alert.evidence.get("course"))]), *sentences(alert)]
     more = len(said) - _MOST_LINES
     return said if more <= 0 else [*said[:_MOST_LINES], f"… and {more} more"]

@@ -97,9 +97,14 @@ def _description(notice: Notice, late: str | None) -> str:
 
 def _next_steps(notice: Notice) -> list[str]:
     steps = [f"{label}: {_address(address)}" for label, address in notice.links]
+    steps[:0] = [f"{label}: {_code(command, len(label) + 2)}" for label, command in notice.further]
     if notice.action:
-        steps.insert(0, f"`{inert(notice.action, _LONGEST_STEP - 2, _COMMAND_ESCAPES)}`")
+        steps.insert(0, _code(notice.action))
     return [step for step in steps if len(step) <= _LONGEST_STEP]
+
+
+def _code(command: str, taken: int = 0) -> str:
+    return f"`{inert(command, _LONGEST_STEP - 2 - taken, _COMMAND_ESCAPES)}`"
 
 
 def _address(address: str) -> str:

@@ -57,11 +57,13 @@ class VolumesRead:
 class InstanceStates:
     """AWS's word for the state of each instance; one that AWS no longer knows is ``terminated``.
 
-    ``types`` has the type of each instance that AWS still knows, such as ``m5.large``.
+    ``types`` has the type of each instance that AWS still knows, such as ``m5.large``, and ``names`` the Name
+    tag of those that have one.
     """
 
     states: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
@@ -150,9 +152,10 @@ class Ec2Reader:
         }
         states = {each: told.get("State", {}).get("Name", "unknown") for each, told in found.items()}
         types = {each: told["InstanceType"] for each, told in found.items() if told.get("InstanceType")}
+        names = {each: name for each, told in found.items() if (name := _tags(told).get("Name"))}
         accounted = found.keys() | unread.keys()
         gone = dict.fromkeys((each for each in wanted if each not in accounted), "terminated")
-        return InstanceStates(states=states | gone, types=types, unread=unread)
+        return InstanceStates(states=states | gone, types=types, names=names, unread=unread)
 
     def ebs_limits(self, instance_types: Iterable[str]) -> EbsLimitsRead:
         """What these instance types allow their volumes together; each is asked for once in a reader's life.
@@ -326,7 +329,7 @@ def volume_from(described: Described) -> Volume:
         managed_by=managed_by,
         provisioned_iops=described.get("Iops"),
         throughput_mib_s=described.get("Throughput"),
-        tags={tag["Key"]: tag.get("Value", "") for tag in described.get("Tags", ())},
+        tags=_tags(described),
     )
 
 
@@ -373,6 +376,10 @@ def _provision(described: Described, side: str) -> Provision:
         iops=described.get(f"{side}Iops"),
         throughput_mib_s=described.get(f"{side}Throughput"),
     )
+
+
+def _tags(described: Described) -> dict[str, str]:
+    return {tag["Key"]: tag.get("Value", "") for tag in described.get("Tags", ())}
 
 
 def _utc(instant: datetime | None) -> datetime | None:

@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from burstwatch.adapters.channel import body_lines, readable
-from burstwatch.core.alerts import SCHEMA, Alert, title, urgency
+from burstwatch.core.alerts import SCHEMA, Alert, called, further_commands, title, urgency
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.levels import Level
+from burstwatch.core.naming import place_words
 from burstwatch.core.place import Place
 from burstwatch.core.words import format_duration, format_instant, printable
 
@@ -61,8 +62,9 @@ class Notice:
     """A message to people, in printable and short words that are not yet safe for any one channel.
 
     ``notice_id`` is the same whenever the same is told again. ``subject`` is what it is about: a volume, an
-    alarm. ``made`` tells when it was made, by its time, and what it is known by. ``links`` are labels with
-    addresses, which may be no more than the path of a page.
+    alarm. ``made`` tells when it was made, by its time, and what it is known by. ``balance_pct`` is there
+    where no line tells how the balance went. ``further`` are commands after the ``action``, ``links`` are
+    labels with addresses, which may be no more than the path of a page.
     """
 
     notice_id: str
@@ -75,10 +77,11 @@ class Notice:
     made: str
     balance_pct: float | None = None
     action: str | None = None
+    further: Sequence[tuple[str, str]] = ()
     links: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:
-        named = (part for pair in (*self.facts, *self.links) for part in pair)
+        named = (part for pair in (*self.facts, *self.further, *self.links) for part in pair)
         said = (self.notice_id, self.title, self.subject, self.made, self.action or "", *self.lines, *named)
         if not all(isinstance(text, str) for text in said):
             raise TypeError("what is no text cannot be told")
@@ -141,7 +144,7 @@ def _read_alert(document: Mapping[str, Any]) -> Notice:
 def notice_of(alert: Alert) -> Notice:
     """An alert as people are told of it."""
     shown = readable(alert)
-    balance_pct = shown.reading.get("burst_balance_pct")
+    balance_pct = None if shown.evidence.get("course") else shown.reading.get("burst_balance_pct")
     return Notice(
         notice_id=shown.alert_id,
         kind=str(alert.kind),
@@ -153,6 +156,7 @@ def notice_of(alert: Alert) -> Notice:
         made=f"{format_instant(alert.time_s)} · alert {shown.alert_id}",
         balance_pct=None if balance_pct is None else float(balance_pct),
         action=shown.action or None,
+        further=tuple(further_commands(shown)),
         links=tuple(
             (label, address)
             for label, address in (
@@ -166,15 +170,23 @@ def notice_of(alert: Alert) -> Notice:
 
 def _facts(alert: Alert) -> tuple[tuple[str, str], ...]:
     volume = alert.volume
+    where = place_words(volume.get("device"), volume.get("instance_id"), volume.get("instance_name"))
     shown: Sequence[tuple[str, Sequence[str | None]]] = (
         ("Level", [alert.level]),
         ("Volume", [alert.volume_id]),
-        ("Name", [volume.get("name")]),
-        ("Instance and device", [volume.get("instance_id"), volume.get("device")]),
+        ("Name", [called(volume)]),
+        ("Kubernetes", _kubernetes(volume)),
+        ("Attached as", [where]),
         ("Region and account", [volume.get("region"), volume.get("account")]),
     )
     filled = ((label, " ".join(filter(None, parts))) for label, parts in shown)
     return tuple((label, text) for label, text in filled if text)
+
+
+def _kubernetes(volume: Mapping[str, Any]) -> list[str]:
+    """The claim, its namespace and the cluster, as far as they are known."""
+    named = ((what, volume.get(what)) for what in ("claim", "namespace", "cluster"))
+    return [f"{what} {name}" for what, name in named if name]
 
 
 def notice_of_alarm(alarm: Mapping[str, Any]) -> Notice:

@@ -90,10 +90,8 @@ def render_notice(notice: Notice, *, late: str | None = None) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(header)}]
     if body := _body(notice):
         blocks.append({"type": "section", "text": _plain(body)})
+    blocks += [{"type": "section", "text": _markup(_command(*step))} for step in _steps(notice)]
     blocks.append({"type": "section", "fields": [_field(*fact) for fact in notice.facts]})
-    if notice.action:
-        command = _inert(notice.action, _LONGEST_ACTION)
-        blocks.append({"type": "section", "text": _markup(f"*What to do*\n```{command}```")})
     if notice.links:
         links = "   ".join(_link(*link) for link in notice.links)
         blocks.append({"type": "section", "text": _markup(links)})
@@ -129,6 +127,15 @@ def _bar(balance_pct: float) -> str:
     """Never fuller than the bucket is."""
     filled = max(0, min(_BAR_CELLS, int(balance_pct * _BAR_CELLS / 100)))
     return "▓" * filled + "░" * (_BAR_CELLS - filled)
+
+
+def _steps(notice: Notice) -> list[tuple[str, str]]:
+    return [*([("What to do", notice.action)] if notice.action else []), *notice.further]
+
+
+def _command(label: str, command: str) -> str:
+    """In code, where a tap or three clicks take all of it."""
+    return f"*{label}*\n```{_inert(command, _LONGEST_ACTION)}```"
 
 
 def _field(label: str, text: str) -> dict[str, Any]:

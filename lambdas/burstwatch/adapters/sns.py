@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from burstwatch.adapters.channel import ChannelError, body_lines, readable
 from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain
-from burstwatch.core.alerts import Alert, title
+from burstwatch.core.alerts import Alert, further_commands, title
 from burstwatch.core.words import format_instant, printable
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def render(alert: Alert) -> str:
     paragraphs = [title(shown), "\n".join(body_lines(shown))]
     if shown.action:
         paragraphs.append(f"What to do:\n  {shown.action}")
+    paragraphs += [f"{label}:\n  {command}" for label, command in further_commands(shown)]
     links = {"Runbook": shown.runbook, "Console": shown.console_url}
     paragraphs.append("\n".join(f"{label}: {link}" for label, link in links.items() if link))
     paragraphs.append(f"Alert {shown.alert_id} of {format_instant(alert.time_s)}")

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Final, TextIO
 
 from burstwatch.adapters.channel import ChannelError, body_lines, readable
-from burstwatch.core.alerts import Alert, is_command, title, urgency
+from burstwatch.core.alerts import Alert, further_commands, is_command, title, urgency
+from burstwatch.core.course import GAP, GLYPHS
 from burstwatch.core.levels import Level
 from burstwatch.core.words import fill, format_instant
 
 _COLUMNS: Final = 80
 _INDENT: Final = "  "
 _BEFORE_OPTION: Final = re.compile(r" (?=--)")
+_PLAINER: Final = str.maketrans(GLYPHS + GAP, "_.-=*# ")
 _COLOURS: Final = {
     Level.OK: "32",
     Level.WATCH: "36",
@@ -54,6 +56,8 @@ def render(alert: Alert) -> list[str]:
         lines += fill(sentence.split(), _COLUMNS - len(_INDENT))
     if shown.action:
         lines += ["What to do:", *(f"{_INDENT}{line}" for line in _fill_action(shown.action))]
+    for label, command in further_commands(shown):
+        lines += [f"{label}:", *(f"{_INDENT}{line}" for line in _fill_action(command))]
     if shown.runbook:
         lines.append(f"Runbook: {shown.runbook}")
     lines.append(f"{format_instant(alert.time_s)}, alert {shown.alert_id}")
@@ -75,6 +79,8 @@ def _coloured(line: str, level: Level) -> str:
 
 
 def _encodable(text: str, stream: TextIO) -> str:
-    """An alert is not lost over a character that the stream's encoding lacks."""
+    """An alert is not lost over a character that the stream's encoding lacks; a picture is drawn plainer."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
+    if GLYPHS.encode(encoding, "ignore").decode(encoding) != GLYPHS:
+        text = text.translate(_PLAINER)
     return text.encode(encoding, "replace").decode(encoding)

@@ -8,10 +8,14 @@ from hashlib import sha256
 from typing import Any, Final, Self
 
 from burstwatch.core.assess import Assessment
+from burstwatch.core.cause_words import cause_sentences, describe_fall
+from burstwatch.core.causes import Fall
+from burstwatch.core.course import describe_course
 from burstwatch.core.levels import Level
+from burstwatch.core.naming import claim_of, cluster_of, name_of, place_words
 from burstwatch.core.place import Place
 from burstwatch.core.volume import Volume
-from burstwatch.core.words import format_instant
+from burstwatch.core.words import format_duration, format_instant
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _MOST_NAMED_IN_DIGEST: Final = 20
@@ -67,9 +71,14 @@ _KEYS: Final[Mapping[str, Sequence[str]]] = {
     "volume": (
         "volume_id",
         "name",
+        "called",
+        "claim",
+        "namespace",
+        "cluster",
         "volume_type",
         "size_gib",
         "instance_id",
+        "instance_name",
         "device",
         "region",
         "account",
@@ -176,16 +185,29 @@ def alert_id(subject: str, kind: AlertKind, revision: int) -> str:
 
 
 def describe_volume(volume: Volume, place: Place) -> dict[str, Any]:
-    """The volume as alerts carry it."""
+    """The volume as alerts carry it; ``name`` is its Name tag, ``called`` what people call it."""
     return {
         "volume_id": volume.volume_id,
-        "name": volume.name,
+        **describe_names(volume),
         "volume_type": volume.volume_type,
         "size_gib": volume.size_gib,
         "instance_id": volume.instance_id,
+        "instance_name": volume.instance_name,
         "device": volume.device,
         "region": place.region,
         "account": place.account,
+    }
+
+
+def describe_names(volume: Volume) -> dict[str, Any]:
+    """What the volume is called, for programs: each name by itself, and the one that people use."""
+    claim = claim_of(volume)
+    return {
+        "name": volume.name,
+        "called": name_of(volume),
+        "claim": claim.name if claim else None,
+        "namespace": claim.namespace if claim else None,
+        "cluster": cluster_of(volume),
     }
 
 
@@ -220,8 +242,8 @@ def describe_forecast(assessment: Assessment, now_s: float) -> dict[str, Any]:
     return {"drain_per_s": None if rate is None else round(rate, 1), **seconds, **instants}
 
 
-def describe_evidence(assessment: Assessment) -> dict[str, Any]:
-    """What the alert rests on: the drain over each horizon, and the operations served."""
+def describe_evidence(assessment: Assessment, fall: Fall | None = None) -> dict[str, Any]:
+    """What the alert rests on: how the balance went, the drain over each horizon, the operations served."""
     forecast = assessment.forecast
     drains = forecast.drains if forecast else ()
     reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
@@ -229,6 +251,8 @@ def describe_evidence(assessment: Assessment) -> dict[str, Any]:
         "drain_per_s_by_horizon": {f"{drain.span_s // 60}m": round(drain.per_s, 1) for drain in drains},
         "consumed_read_iops": None if reads is None else round(reads, 1),
         "consumed_write_iops": None if writes is None else round(writes, 1),
+        "course": describe_course(assessment.balance),
+        "drain": describe_fall(fall),
     }
 
 
@@ -269,6 +293,7 @@ def _digest_line(alert: Alert) -> dict[str, Any]:
     return {
         "volume_id": alert.volume_id,
         "name": alert.volume["name"],
+        "called": called(alert.volume),
         "kind": str(alert.kind),
         "level": str(alert.level),
         "burst_balance_pct": alert.reading["burst_balance_pct"],
@@ -306,6 +331,24 @@ def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
     return f"{runbooks_url.rstrip('/')}/{kind}.md"
 
 
+def called(volume: Mapping[str, Any]) -> str | None:
+    """What people call the volume of an alert; None where nobody has named it."""
+    return volume.get("called") or volume.get("name")
+
+
+def further_commands(alert: Alert) -> list[tuple[str, str]]:
+    """Commands that show more, or leave more time; each with what it is for."""
+    if alert.volume_id is None or alert.kind not in _ABOUT_BALANCE - {AlertKind.RECOVERED}:
+        return []
+    volume = f"{alert.volume_id} --region {alert.volume['region']}"
+    found = [("See why", f"burstctl explain {volume}")]
+    if alert.evidence.get("mode") == "auto":
+        found.append(
+            ("Keep the watchdog off it", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
+        )
+    return found
+
+
 def forecast_words(forecast: Mapping[str, Any]) -> str | None:
     """``dry at about 18:05, not before 17:58 UTC``; None where there is no forecast."""
     soonest, estimate = forecast.get("soonest_empty_at"), forecast.get("time_to_empty_at")
@@ -333,21 +376,27 @@ def _hour(instant: str) -> str:
 
 
 def title(alert: Alert) -> str:
-    """One line: what happens, to which volume, time left, and last the ids, where a cut does least harm."""
+    """One line: what happens, to which volume, time left, and last where it is: a cut does least harm."""
     if alert.kind is AlertKind.DIGEST:
         return _digest_title(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
         said = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
         return f"{alert.level}: {said}"
-    known = (alert.volume["name"], alert.volume_id, alert.volume["instance_id"])
-    shown, *others = list(filter(None, known)) or [""]
-    ids = f" ({', '.join(others)})" if others else ""
+    shown, ids = _shown_and_ids(alert)
     if alert.kind in _LEADS:
         what = " ".join(filter(None, (shown, alert.evidence["summary"])))
         return f"{_LEADS[alert.kind]}: {what}{ids}"
     lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
     again = "still " if alert.is_reminder else ""
     return f"{again}{lead}: {shown}{_what_happens(alert)}{ids}"
+
+
+def _shown_and_ids(alert: Alert) -> tuple[str, str]:
+    """What the volume is called, and where to find it, in brackets."""
+    volume, name = alert.volume, called(alert.volume)
+    place = place_words(volume["device"], volume["instance_id"], volume.get("instance_name"))
+    ids = list(filter(None, (alert.volume_id if name else None, place)))
+    return name or alert.volume_id or "", f" ({', '.join(ids)})" if ids else ""
 
 
 def _digest_title(alert: Alert) -> str:
@@ -359,13 +408,28 @@ def _digest_title(alert: Alert) -> str:
 def _what_happens(alert: Alert) -> str:
     match alert.kind:
         case AlertKind.EXHAUSTED:
-            return f" is out of credits, pinned to {alert.reading['baseline_iops']} IOPS"
+            return f" is out of credits, pinned to {alert.reading['baseline_iops']:,} IOPS"
         case AlertKind.RECOVERED:
             return ""
         case AlertKind.TELEMETRY_GAP:
             return " has no burst balance to read"
         case _:
-            return f", {forecast_words(alert.forecast)}"
+            return f", {_time_left(alert.forecast)}"
+
+
+def _time_left(forecast: Mapping[str, Any]) -> str:
+    """``dry in about 12 min``; where the estimate is far off or there is none, the bound counts."""
+    soonest_s, span_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
+    if soonest_s is None:
+        return "is draining"
+    if span_s is None or span_s > _FAR_S:
+        return f"dry in {_span(soonest_s)} at the earliest"
+    return f"dry in about {_span(span_s)}" if span_s else "dry now"
+
+
+def _span(seconds: float) -> str:
+    minutes = round(seconds / _A_MINUTE_S)
+    return f"{max(1, minutes)} min" if seconds <= _FAR_S else format_duration(seconds)
 
 
 def sentences(alert: Alert) -> list[str]:
@@ -380,7 +444,7 @@ def sentences(alert: Alert) -> list[str]:
         _because_sentence(alert),
         _reading_sentence(alert),
         _drain_sentence(alert),
-        _served_sentence(alert),
+        *cause_sentences(alert.evidence, time_s=alert.time_s),
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
         *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),
@@ -433,13 +497,6 @@ def _rate(per_s: float) -> str:
     return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.1f}"  # noqa: PLR2004 - one digit says too little
 
 
-def _served_sentence(alert: Alert) -> str | None:
-    reads, writes = alert.evidence.get("consumed_read_iops"), alert.evidence.get("consumed_write_iops")
-    if reads is None or writes is None:
-        return None
-    return f"It serves {reads:,.0f} reads/s and {writes:,.0f} writes/s."
-
-
 def _digest_sentences(alert: Alert) -> list[str]:
     counts = ", ".join(f"{count} {kind}" for kind, count in alert.evidence["by_kind"].items())
     named = alert.evidence["most_urgent"]
@@ -450,8 +507,8 @@ def _digest_sentences(alert: Alert) -> list[str]:
 
 
 def _digest_sentence(line: Mapping[str, Any]) -> str:
-    shown = line["name"] or line["volume_id"]
-    volume_id = f" ({line['volume_id']})" if line["name"] else ""
+    name = called(line)
+    shown, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
     if line.get("summary"):
         what = " ".join(filter(None, (shown, line["summary"])))
         return f"{_LEADS[line['kind']]}: {what}{volume_id}"

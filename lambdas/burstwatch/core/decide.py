@@ -17,6 +17,8 @@ from burstwatch.core.alerts import (
 )
 from burstwatch.core.assess import Assessment, UnknownReason
 from burstwatch.core.cadence import focus_interval_s, sweep_interval_s
+from burstwatch.core.cause_words import describe_cause
+from burstwatch.core.causes import Fall, Traces, find_fall
 from burstwatch.core.flips import OTHERS, Direction, Flip, Phase, Spent, spent_within, with_spent
 from burstwatch.core.follow import LOST_FOR_S, Step, follow
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
@@ -47,6 +49,8 @@ _GONE_AFTER_S = 600
 _PASSING_S = 120
 """A read that fails for less than this has only been throttled."""
 
+_ABOUT_A_DRAIN: Final = frozenset({AlertKind.DRAINING, AlertKind.EXHAUSTED})
+
 
 class Action(StrEnum):
     """What a decision wants done."""
@@ -69,7 +73,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What one look at a volume leads to; ``change`` is None when the ledger already says it all."""
+    """What one look at a volume leads to; ``change`` is None when the ledger already says it all.
+
+    ``fall`` is what its alert is about, where that tells of a drain for the first time at this level.
+    """
 
     assessment: Assessment
     wishes: Wishes
@@ -82,6 +89,7 @@ class Decision:
     proposal: Proposal | None = None
     want: Want | None = None
     flip: Flip | None = None
+    fall: Fall | None = None
 
     @property
     def volume_id(self) -> str:
@@ -159,8 +167,9 @@ def decide(
         after = _untold(after) if kind is AlertKind.RECOVERED else after
         kind, reason = None, f"{reason}; mode observe sends no alert"
     alerts: list[Alert] = []
+    fall = find_fall(assessment.balance) if kind in _ABOUT_A_DRAIN else None
     if kind is not None:
-        alerts.append(_make_alert(kind, before, judged, wishes, policy=policy, look=look))
+        alerts.append(_make_alert(kind, before, judged, wishes, fall, policy=policy, look=look))
         after = _alerted(after, kind, now_s)
     if around.stall is not None:
         after, event = _hear(after, around.stall, wishes, is_told=kind is not None, now_s=now_s)
@@ -184,7 +193,28 @@ def decide(
         proposal=proposal,
         want=move.want,
         flip=after.flip,
+        fall=None if any(alert.is_reminder for alert in alerts) else fall,
     )
+
+
+def with_cause(decision: Decision, traces: Traces, *, now_s: float) -> Decision:
+    """The decision with what drained the volume in its alert about that, and in the ledger's copy of it."""
+    if decision.fall is None or decision.change is None:
+        return decision
+    told = describe_cause(decision.fall, traces, now_s=now_s)
+    alerts = {
+        alert.alert_id: replace(alert, evidence={**alert.evidence, "drain": told})
+        for alert in decision.alerts
+        if alert.kind in _ABOUT_A_DRAIN
+    }
+    entries = [
+        replace(entry, body=alerts[entry.body["alert_id"]].to_document())
+        if entry.kind is EntryKind.ALERT and entry.body["alert_id"] in alerts
+        else entry
+        for entry in decision.change.entries
+    ]
+    changed = tuple(alerts.get(alert.alert_id, alert) for alert in decision.alerts)
+    return replace(decision, change=replace(decision.change, alerts=changed, entries=tuple(entries)))
 
 
 def _hear(
@@ -194,7 +224,7 @@ def _hear(
     told_s = state.stall_told_at_s
     is_new = told_s is None or now_s - told_s >= FRESH_S
     alerts = is_new and not is_told and state.alerted_level is None and wishes.mode is not Mode.OBSERVE
-    span = f" for {stall.total_s:,.1f} s" if stall.total_s else ""
+    span = f" for {stall.total_s:,.1f} s" if stall.total_s is not None else ""
     event = Event(
         kind=EntryKind.STALL,
         summary=f"stood still{span}, says its host",
@@ -432,11 +462,17 @@ def _gap_alert_due(
 
 
 def _make_alert(
-    kind: AlertKind, before: VolumeState, decided: _Judged, wishes: Wishes, *, policy: Policy, look: Look
+    kind: AlertKind,
+    before: VolumeState,
+    decided: _Judged,
+    wishes: Wishes,
+    fall: Fall | None,
+    *,
+    policy: Policy,
+    look: Look,
 ) -> Alert:
     assessment, level = decided.assessment, decided.level
     volume = assessment.volume
-    told = kind in (AlertKind.DRAINING, AlertKind.EXHAUSTED)
     return Alert(
         alert_id=alert_id(volume.volume_id, kind, decided.after.revision),
         kind=kind,
@@ -444,13 +480,14 @@ def _make_alert(
         previous_level=before.alerted_level or before.level,
         volume_id=volume.volume_id,
         time_s=int(look.now_s),
-        is_reminder=told and before.alerted_level is level,
+        is_reminder=kind in _ABOUT_A_DRAIN and before.alerted_level is level,
         volume=describe_volume(volume, look.place),
         reading=describe_reading(assessment),
         forecast=describe_forecast(assessment, look.now_s),
         evidence={"because": explain_level(assessment, level, policy)}
-        | describe_evidence(assessment)
+        | describe_evidence(assessment, fall)
         | {
+            "mode": str(wishes.mode),
             "tag_faults": list(wishes.faults),
             "proposal": list(decided.proposal.reasons if decided.proposal else ()),
         }

@@ -84,6 +84,11 @@ class Refusal:
         return f"{self.guard}: {self.reason}{until}"
 
 
+def guard_page(guard: Guard, runbooks_url: str) -> str:
+    """Where people read what a guard means and how to go on: its row on the page of refusals."""
+    return f"{runbooks_url.rstrip('/')}/FlipRefused.md#{guard}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """A modification somebody wants, with everything known at this moment that speaks against it.

@@ -36,6 +36,9 @@ from burstwatch.core.windows import LeadPolicy, Windows, parse_windows
 from burstwatch.core.windows import to_mapping as windows_to_mapping
 
 VERSION: Final = "1"
+SCHEMA: Final = "burstwatch.policy/v1"
+"""What `policy show --json` begins with; a document may say so."""
+
 FOCUS_TICK: Final = timedelta(minutes=1)
 """The finest schedule AWS offers; a focus tick also takes over a sweep tick that was lost."""
 
@@ -386,8 +389,11 @@ class Policy:
             faults.append(
                 PolicyFault(path="version", message=f"{said}; this burstwatch reads version: {VERSION}")
             )
+        if (schema := document.get("schema", SCHEMA)) != SCHEMA:
+            reason = f"is {schema!r}; write {SCHEMA}, or leave it out"
+            faults.append(PolicyFault(path="schema", message=reason))
         section_types = _section_types()
-        faults += unknown_keys("", document, {"version", *section_types, _WINDOWS})
+        faults += unknown_keys("", document, {"schema", "version", *section_types, _WINDOWS})
         sections = {
             name: read_section(name, section_type, document.get(name), faults)
             for name, section_type in section_types.items()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from burstwatch.core.alerts import describe_forecast
+from burstwatch.core.alerts import describe_forecast, describe_names
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.cadence import sweep_interval_s
 from burstwatch.core.cost import usd_per_month_idle, usd_per_month_now
@@ -151,10 +151,12 @@ def describe(decision: Decision, now_s: float, outcome: Outcome) -> dict[str, An
     forecast = describe_forecast(assessment, now_s)
     return {
         "volume_id": volume.volume_id,
-        "name": volume.name,
+        **describe_names(volume),
         "volume_type": volume.volume_type,
         "size_gib": volume.size_gib,
         "instance_id": volume.instance_id,
+        "instance_name": volume.instance_name,
+        "device": volume.device,
         "baseline_iops": assessment.baseline_iops,
         "burst_balance_pct": assessment.balance_pct,
         "credits": _rounded(assessment.credits_left),

@@ -43,7 +43,8 @@ def gp2_throughput_mib_s(size_gib: int) -> int:
 class Volume:
     """An EBS volume as AWS describes it.
 
-    ``attached`` is true for service-owned attachments too, which carry no ``instance_id``.
+    ``attached`` is true for service-owned attachments too, which carry no ``instance_id``. ``instance_name``
+    is the instance's Name tag, known only where the instance had to be asked about for another reason.
     """
 
     volume_id: str
@@ -53,6 +54,7 @@ class Volume:
     attached: bool = False
     attached_at: datetime | None = None
     instance_id: str | None = None
+    instance_name: str | None = None
     device: str | None = None
     multi_attached: bool = False
     managed_by: str | None = None
@@ -66,7 +68,7 @@ class Volume:
 
     @property
     def name(self) -> str | None:
-        """The Name tag, or None where there is none."""
+        """The Name tag, or None where there is none; ``naming.name_of`` tells what people call it."""
         return self.tags.get("Name") or None
 
     @property

@@ -1,0 +1,290 @@
+import pytest
+
+from burstwatch.core.cause_words import cause_sentences, describe_cause, describe_fall
+from burstwatch.core.causes import DAYS_PERIOD_S, Fall, Traces, compare_days, find_fall, operations_in
+from burstwatch.core.samples import Series
+from conftest import at, balances, draining_to
+
+DAY_S = 24 * 3600
+HOUR_S = 3600
+NOW_S = at("12:00")
+
+
+def falling(*, calm: int, minutes: int, per_minute: float = 3, start_pct: float = 100) -> Series:
+    """A balance that stands still and then falls, to the minute that begins at 11:58."""
+    values = [start_pct] * calm + [start_pct - per_minute * (each + 1) for each in range(minutes)]
+    return balances(*values)
+
+
+def a_fall(began: str = "11:30", ended: str = "11:59", pct: float = 60, *, is_longer: bool = False) -> Fall:
+    return Fall(
+        began_s=int(at(began)), ended_s=int(at(ended)), from_pct=100, to_pct=100 - pct, is_longer=is_longer
+    )
+
+
+# when it began
+
+
+def test_a_fall_begins_with_the_minute_after_the_last_peak():
+    # 29 minutes of fall, the first of which begins at 11:30
+    assert find_fall(falling(calm=31, minutes=29)) == Fall(
+        began_s=int(at("11:30")), ended_s=int(at("11:59")), from_pct=100, to_pct=13, is_longer=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("balance", "began"),
+    [
+        # a slow loss before it is another story
+        (balances(*[90 - 0.1 * m for m in range(31)], *[87 - 3 * m for m in range(1, 20)]), "11:40"),
+        # a refill before it is none of it
+        (balances(*[40 + m for m in range(31)], *[70 - 2 * m for m in range(1, 20)]), "11:40"),
+        # a saw of five minutes goes down by 4 % each
+        (balances(*[100] * 20, *[96 - 4 * (m // 5) + (m % 5) / 4 for m in range(30)]), "11:29"),
+        # a pause of five minutes does not end it
+        (balances(*[100] * 15, *[100 - 3 * m for m in range(1, 20)], *[43] * 5, *range(40, 22, -3)), "11:29"),
+    ],
+)
+def test_the_beginning_is_where_the_present_pace_began(balance, began):
+    fall = find_fall(balance)
+    assert abs(fall.began_s - at(began)) <= 60
+    assert not fall.is_longer
+
+
+def test_a_fall_that_began_before_the_samples_is_longer():
+    fall = find_fall(draining_to(18, 3, count=20))
+    assert (fall.is_longer, fall.began_s) == (True, at("11:40"))
+
+
+def test_a_fall_to_empty_ends_where_the_bucket_was_empty():
+    fall = find_fall(balances(*[100] * 10, *[100 - 5 * m for m in range(1, 21)], *[0] * 15))
+    assert (fall.began_s, fall.ended_s, fall.to_pct) == (at("11:24"), at("11:44"), 0)
+
+
+@pytest.mark.parametrize(
+    "balance",
+    [
+        balances(),
+        balances(50),
+        balances(*[50] * 60),
+        balances(*[0] * 60),
+        draining_to(80, -0.5),
+        balances(*[80 - m for m in range(10)], *[71 + m for m in range(30)]),
+    ],
+)
+def test_where_nothing_falls_there_is_no_fall(balance):
+    assert find_fall(balance) is None
+
+
+def test_what_was_before_a_long_gap_nobody_knows():
+    whole = falling(calm=31, minutes=29)
+    cut = Series(whole.starts_s[:25] + whole.starts_s[40:], whole.values[:25] + whole.values[40:])
+    fall = find_fall(cut)
+    assert (fall.is_longer, fall.began_s) == (True, cut.starts_s[25] + 60)
+
+
+# by what
+
+
+def test_the_operations_of_the_fall_count_and_no_others():
+    # 100 reads and 300 writes a second in the fall, nothing before; 4 KiB and 64 KiB each
+    before, during = 31, 28
+    fall = a_fall(began="11:31", ended="11:59")
+    traces = Traces(
+        read_ops=balances(*[0] * before, *[6_000] * during),
+        write_ops=balances(*[0] * before, *[18_000] * during),
+        read_bytes=balances(*[0] * before, *[6_000 * 4 * 1024] * during),
+        write_bytes=balances(*[0] * before, *[18_000 * 64 * 1024] * during),
+    )
+    found = operations_in(fall, traces, now_s=NOW_S)
+    assert (found.read_iops, found.write_iops, found.read_kib, found.write_kib) == (100, 300, 4, 64)
+
+
+def test_sizes_are_of_the_minutes_of_which_both_are_known():
+    ops, moved = balances(*[60] * 20), balances(*[60 * 8 * 1024] * 5)
+    found = operations_in(a_fall(), Traces(read_ops=ops, write_ops=ops, read_bytes=moved), now_s=NOW_S)
+    assert (found.read_kib, found.write_kib) == (8, None)
+
+
+def test_the_open_minute_does_not_count():
+    ops = balances(*[60] * 5, 6_000)
+    found = operations_in(a_fall(ended="12:30"), Traces(read_ops=ops, write_ops=ops), now_s=at("11:58:30"))
+    assert found.read_iops == 1
+
+
+def test_without_operations_there_is_nothing_to_tell():
+    assert operations_in(a_fall(), Traces(read_ops=balances(60)), now_s=NOW_S) is None
+
+
+# how often
+
+
+def some_days(*drained: int, known: range = range(1, 8), at_hour: float = 11.5, depth: float = 60) -> Series:
+    """Eight days by five minutes; on these days before today it fell for half an hour from this hour on."""
+    midnight = int(at("00:00"))
+    pairs = []
+    for day in known:
+        for start_s in range(0, DAY_S, DAYS_PERIOD_S):
+            into_s = start_s - at_hour * HOUR_S
+            fell = depth * min(1, max(0, into_s / 1800)) if day in drained and into_s < 4 * HOUR_S else 0
+            pairs.append((midnight - day * DAY_S + start_s, 100 - fell))
+    return Series.of(pairs)
+
+
+@pytest.mark.parametrize(
+    ("days", "counted"),
+    [
+        (some_days(), (7, 0)),
+        (some_days(1, 2, 3, 4, 5, 6, 7), (7, 7)),
+        (some_days(1, 2, 5), (7, 3)),
+        # half an hour earlier or later is the same hour, two hours later is not
+        (some_days(1, 2, at_hour=12), (7, 2)),
+        (some_days(1, 2, at_hour=11), (7, 2)),
+        (some_days(1, 2, at_hour=14), (7, 0)),
+        # half as deep is alike, a fifth is not
+        (some_days(1, 2, depth=31), (7, 2)),
+        (some_days(1, 2, depth=12), (7, 0)),
+        # a day that nobody knows is neither
+        (some_days(1, 2, known=range(1, 4)), (3, 2)),
+        (Series(), (0, 0)),
+    ],
+)
+def test_earlier_days_are_counted_where_they_are_known(days, counted):
+    found = compare_days(days, a_fall())
+    assert (found.known, found.alike) == counted
+
+
+def test_a_day_half_known_is_not_known():
+    whole = some_days(1, 2, 3)
+    torn = [(s, v) for s, v in zip(whole.starts_s, whole.values, strict=True) if s % (2 * DAYS_PERIOD_S)]
+    assert compare_days(Series.of(torn), a_fall()).known == 0
+
+
+def test_a_bucket_that_was_empty_all_the_hour_was_drained_too():
+    empty = Series.of((at("00:00") - DAY_S + s, 0.0) for s in range(0, DAY_S, DAYS_PERIOD_S))
+    found = compare_days(empty, a_fall())
+    assert (found.known, found.alike) == (1, 1)
+
+
+def test_what_happens_at_all_hours_is_not_particular_to_this_one():
+    starts_s = range(int(NOW_S) - 8 * DAY_S, int(NOW_S), DAYS_PERIOD_S)
+    saw = Series.of((start_s, 100 - start_s % HOUR_S / 60) for start_s in starts_s)
+    assert compare_days(saw, a_fall(pct=40)) is not None
+    assert not compare_days(saw, a_fall(pct=40)).is_particular
+    assert compare_days(some_days(1, 2, 3), a_fall()).is_particular
+
+
+@pytest.mark.parametrize(
+    "fall", [a_fall(pct=1.9), a_fall(is_longer=True), a_fall(began="00:00", ended="12:01")]
+)
+def test_what_has_no_hour_is_not_compared(fall):
+    assert compare_days(some_days(1, 2), fall) is None
+
+
+# in words
+
+
+def sentences(fall=None, traces=None, *, reads=None, writes=None):
+    told = describe_fall(fall) if traces is None else describe_cause(fall, traces, now_s=NOW_S)
+    evidence = {"consumed_read_iops": reads, "consumed_write_iops": writes, "drain": told}
+    return cause_sentences(evidence, time_s=int(NOW_S))
+
+
+def per_second(reads: float, writes: float, read_kib: float = 16, write_kib: float = 16, **changes) -> Traces:
+    served = {"read": reads * 60, "write": writes * 60}
+    ops = {f"{kind}_ops": balances(*[count] * 20) for kind, count in served.items()}
+    sizes = {"read": read_kib * 1024, "write": write_kib * 1024}
+    moved = {f"{kind}_bytes": balances(*[count * sizes[kind]] * 20) for kind, count in served.items()}
+    return Traces(**(ops | moved | changes))
+
+
+@pytest.mark.parametrize(
+    ("traces", "served"),
+    [
+        (per_second(750, 2_250), "750 reads/s and 2,250 writes/s of 16 KiB each (75 % writes)"),
+        (per_second(2_250, 750, 4, 64), "2,250 reads/s of 4 KiB and 750 writes/s of 64 KiB (75 % reads)"),
+        (per_second(0, 3_000), "3,000 writes/s of 16 KiB and no reads"),
+        (per_second(3_000, 0, 0.5), "3,000 reads/s of 0.5 KiB and no writes"),
+        (per_second(2, 2_998), "2 reads/s and 2,998 writes/s of 16 KiB each (nearly all writes)"),
+        (
+            per_second(5, 5, read_bytes=Series(), write_bytes=Series()),
+            "5 reads/s and 5 writes/s (50 % writes)",
+        ),
+        (per_second(0, 0), "0 reads/s and 0 writes/s"),
+    ],
+)
+def test_what_drained_it_in_words(traces, served):
+    assert sentences(a_fall(), traces) == [
+        f"The drain began at 11:30 UTC, at 100.0 %; since then it served {served}."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (some_days(1, 2, 3, 4, 5), "It did the same at this hour on 5 of the last 7 days."),
+        (some_days(*range(1, 8)), "It did the same at this hour on each of the last 7 days."),
+        (some_days(), "It did not do so at this hour on any of the last 7 days."),
+        (
+            some_days(1, known=range(1, 5)),
+            "It did the same at this hour on 1 of the 4 earlier days that are known.",
+        ),
+        (
+            some_days(known=range(1, 5)),
+            "It did not do so at this hour on any of the 4 earlier days that are known.",
+        ),
+        (
+            some_days(1, known=range(1, 2)),
+            "It did the same at this hour on the one earlier day that is known.",
+        ),
+        (
+            some_days(known=range(1, 2)),
+            "It did not do so at this hour on the one earlier day that is known.",
+        ),
+    ],
+)
+def test_how_often_it_did_so_in_words(days, said):
+    assert sentences(a_fall(), per_second(1, 1, days=days))[1:] == [said]
+
+
+def test_of_days_that_nobody_knows_nothing_is_said():
+    assert len(sentences(a_fall(), per_second(1, 1))) == 1
+
+
+def test_what_happens_at_other_hours_as_often_is_said_to():
+    told = describe_cause(a_fall(), Traces(days=some_days(1, 2)), now_s=NOW_S) | {"is_particular": False}
+    said = cause_sentences({"drain": told}, time_s=int(NOW_S))
+    assert said[-1] == "It did the same at this hour on 2 of the last 7 days, and as often at other hours."
+
+
+def test_what_was_not_read_is_said_and_what_was_stands():
+    traces = per_second(0, 3_000, not_read="cloudwatch:GetMetricData: ReadTimeoutError")
+    assert sentences(a_fall(), traces)[-1] == (
+        "What drained it was not read in full: cloudwatch:GetMetricData: ReadTimeoutError."
+    )
+    assert sentences(a_fall(), Traces(not_read="x: y"), reads=0.0, writes=300.0) == [
+        "The drain began at 11:30 UTC, at 100.0 %.",
+        "It serves 300 writes/s and no reads.",
+        "What drained it was not read in full: x: y.",
+    ]
+
+
+def test_before_it_is_read_the_beginning_is_told_and_what_is_served_now():
+    assert sentences(a_fall(), reads=100.0, writes=300.0) == [
+        "The drain began at 11:30 UTC, at 100.0 %.",
+        "It serves 100 reads/s and 300 writes/s (75 % writes).",
+    ]
+    assert sentences(None, reads=100.0, writes=300.0) == [
+        "It serves 100 reads/s and 300 writes/s (75 % writes)."
+    ]
+    assert sentences(None) == []
+
+
+def test_a_long_fall_is_told_from_the_days_and_with_its_date():
+    longer = a_fall(began="11:00", is_longer=True)
+    assert sentences(longer) == ["It has been draining since 11:00 UTC at least."]
+    # 100 % until two days ago at 06:00, then 1 % an hour
+    starts_s = range(int(NOW_S) - 8 * DAY_S, int(NOW_S) - 300, DAYS_PERIOD_S)
+    began_s = int(at("06:00")) - 2 * DAY_S
+    days = Series.of((s, 100 - max(0, s + DAYS_PERIOD_S - began_s) / HOUR_S) for s in starts_s)
+    assert sentences(longer, Traces(days=days)) == ["The drain began at 2026-11-18 06:00 UTC, at 100.0 %."]

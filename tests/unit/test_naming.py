@@ -1,0 +1,111 @@
+import pytest
+
+from burstwatch.core.alerts import describe_names
+from burstwatch.core.naming import claim_of, cluster_of, name_of, place_words, shortened, where
+from conftest import a_volume
+
+MADE = "pvc-a3ab0567-3a48-4608-8cb6-4e3b1485c808"
+CLAIM = {
+    "kubernetes.io/created-for/pvc/name": "data-etcd-0",
+    "kubernetes.io/created-for/pvc/namespace": "kube-system",
+    "kubernetes.io/created-for/pv/name": MADE,
+}
+CALLED = "claim data-etcd-0 in kube-system"
+
+
+@pytest.mark.parametrize(
+    ("tags", "name"),
+    [
+        ({}, None),
+        ({"Name": "ci-7"}, "ci-7"),
+        ({"Name": "  "}, None),
+        (CLAIM, CALLED),
+        # what a machine wrote gives way, what a person wrote does not
+        (CLAIM | {"Name": f"prod-dynamic-{MADE}"}, CALLED),
+        (CLAIM | {"Name": MADE}, CALLED),
+        (CLAIM | {"Name": "vol-of-prod", "kubernetes.io/created-for/pv/name": "prod"}, CALLED),
+        (CLAIM | {"Name": "the etcd disk"}, "the etcd disk"),
+        ({"kubernetes.io/created-for/pvc/name": "data-etcd-0"}, "claim data-etcd-0"),
+        ({"kubernetes.io/created-for/pvc/namespace": "kube-system"}, None),
+        # without the claim there is what kubectl get pv shows
+        ({"CSIVolumeName": MADE}, MADE),
+        ({"Name": "ci-7", "CSIVolumeName": MADE}, "ci-7"),
+        ({"Name": "kubernetes-dynamic-x"}, "kubernetes-dynamic-x"),
+        ({"ebs.csi.aws.com/cluster": "true"}, None),
+    ],
+)
+def test_a_volume_is_called_what_people_call_it(tags, name):
+    assert name_of(a_volume(tags=tags)) == name
+
+
+@pytest.mark.parametrize(
+    ("longest", "name"),
+    [
+        (40, CALLED),
+        (32, CALLED),
+        (31, "kube-system/data-etcd-0"),
+        (22, "data-etcd-0"),
+        (10, "data-et…-0"),
+        (8, "data-…-0"),
+    ],
+)
+def test_a_claim_loses_first_what_says_least(longest, name):
+    assert name_of(a_volume(tags=CLAIM), longest) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "short"),
+    [
+        ("ci-7", 8, "ci-7"),
+        ("build-host-17", 8, "buil…-17"),
+        ("billing-db", 8, "billing…"),
+        # of an ordinal alone nothing would be left
+        ("x-12345", 6, "x-123…"),
+        ("日本語-7", 6, "日…-7"),
+        ("a" * 300, 4, "aaa…"),
+    ],
+)
+def test_a_name_cut_short_keeps_the_number_that_tells_it_from_its_like(text, width, short):
+    assert shortened(text, width) == short
+
+
+@pytest.mark.parametrize(
+    ("tags", "cluster"),
+    [
+        ({}, None),
+        ({"KubernetesCluster": "prod"}, "prod"),
+        ({"kubernetes.io/cluster/prod": "owned"}, "prod"),
+        ({"kubernetes.io/cluster/prod": "shared", "kubernetes.io/cluster/test": "shared"}, None),
+        ({"kubernetes.io/cluster/": "owned"}, None),
+        # says that the driver made it, not for whom
+        ({"ebs.csi.aws.com/cluster": "true"}, None),
+    ],
+)
+def test_the_cluster_is_told_where_there_is_one(tags, cluster):
+    assert cluster_of(a_volume(tags=tags)) == cluster
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((None, None, None), None),
+        (("/dev/sdf", "i-1", None), "/dev/sdf on i-1"),
+        (("/dev/sdf", "i-1", "build-3"), "/dev/sdf on i-1 build-3"),
+        ((None, "i-1", "build-3"), "i-1 build-3"),
+        (("/dev/sdf", None, None), "/dev/sdf"),
+    ],
+)
+def test_where_a_volume_is_attached(parts, words):
+    assert place_words(*parts) == words
+
+
+def test_programs_find_each_name_by_itself():
+    volume = a_volume(tags=CLAIM | {"Name": MADE, "KubernetesCluster": "prod"}, device="/dev/sdf")
+    assert describe_names(volume) == {
+        "name": MADE,
+        "called": CALLED,
+        "claim": "data-etcd-0",
+        "namespace": "kube-system",
+        "cluster": "prod",
+    }
+    assert (str(claim_of(volume)), where(volume)) == (CALLED, "/dev/sdf on i-0a1")
