@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
 
-.PHONY: setup demo test format lint types imports unit synth layer packages lock bench clean
+.PHONY: setup demo test format lint types imports unit synth layer packages man lock bench clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -61,6 +61,7 @@ bench: setup
 	$(BIN)/python lab/bench/bill.py
 	$(BIN)/python lab/bench/look.py 100 1000 10000
 	$(BIN)/python lab/bench/act.py 1000:50 10000:500
+	$(BIN)/python lab/bench/report.py 1000 10000
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/ledger.py
 	$(BIN)/python lab/bench/probe.py
@@ -73,6 +74,11 @@ synth: setup
 # ddprobe as .deb and .rpm, in build/; needs dpkg-deb and rpmbuild
 packages: setup
 	$(BIN)/python ddprobe/package/build.py build
+
+# the manual page of burstctl; `man -l build/burstctl.1` shows it
+man: setup
+	@mkdir -p build
+	$(BIN)/python -m burstctl.manpage build/burstctl.1
 
 lock:
 	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \

@@ -130,12 +130,12 @@ def _peak(peak: Peak | None) -> dict[str, Any] | None:
     return None if peak is None else {"at": format_instant(peak.at_s), "value": peak.value}
 
 
-def to_csv(advised: Advised) -> str:
+def to_csv(*regions: Advised) -> str:
     """A line to a volume, numbers as numbers; text from outside cannot act as a formula."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    rows = [_row(each, advised) for each in advised.advice]
-    writer.writerow(rows[0] if rows else _COLUMNS)
+    rows = [_row(each, advised) for advised in regions for each in advised.advice]
+    writer.writerow(_COLUMNS)
     writer.writerows([_cell(value) for value in row.values()] for row in rows)
     return out.getvalue().rstrip("\n")
 

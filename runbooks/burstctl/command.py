@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import update_wrapper
 from pathlib import Path
@@ -12,6 +12,9 @@ import click
 
 from burstwatch.core.spans import format_span, parse_span
 from burstwatch.core.words import printable
+
+ALL_REGIONS: Final = "all"
+"""In place of a region: every one that is enabled for the account."""
 
 LONGEST_ORDER: Final = timedelta(days=30)
 """A hold, or a flip that is to come back, for longer than this is meant for good."""
@@ -23,14 +26,38 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of every command, given before or after its name."""
+    """The options of every command, given before or after its name.
+
+    ``regions`` are those asked for, ``region`` is the one to work in: None where none was given, or several.
+    """
 
     policy: Path | None = None
     ledger: str | None = None
     profile: str | None = None
+    regions: tuple[str, ...] = ()
     region: str | None = None
     json: bool = False
     exit_zero: bool = False
+
+    @property
+    def is_for_several(self) -> bool:
+        """Whether it is about more than one region, or may be."""
+        return len(self.regions) > 1 or ALL_REGIONS in self.regions
+
+
+def _complete_region(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """The regions that botocore knows, and ``all`` where several are taken; AWS is not asked."""
+    from botocore.session import Session  # noqa: PLC0415 - only while somebody types a region
+
+    takes_all = not isinstance(context.command, Command) or context.command.takes_regions
+    names = [*([ALL_REGIONS] if takes_all else []), *Session().get_available_regions("ec2")]
+    return [name for name in names if name.startswith(begun)]
+
+
+def _complete_profile(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    from botocore.session import Session  # noqa: PLC0415 - only while somebody types a profile
+
+    return [name for name in Session().available_profiles if name.startswith(begun)]
 
 
 _OPTIONS: Final = (
@@ -47,12 +74,24 @@ _OPTIONS: Final = (
         help="The ledger, sqlite:PATH or dynamodb:TABLE. Default: BURSTWATCH_LEDGER, else the deployed"
         " stack's, else a file in the user's state directory.",
     ),
-    click.option("--profile", metavar="NAME", help="A profile of the AWS configuration."),
-    click.option("--region", metavar="NAME", help="The AWS region."),
+    click.option(
+        "--profile",
+        metavar="NAME",
+        help="A profile of the AWS configuration.",
+        shell_complete=_complete_profile,
+    ),
+    click.option(
+        "--region",
+        "regions",
+        multiple=True,
+        metavar="NAME",
+        help="The AWS region. assess and advise take several, and all that are enabled: --region all.",
+        shell_complete=_complete_region,
+    ),
     click.option("--json", is_flag=True, help="Print JSON instead of a table."),
     click.option("--exit-zero", is_flag=True, help="Exit 0 in place of 3 (attention) and 4 (refused)."),
 )
-_NAMES: Final = tuple(field.name for field in fields(Options))
+_NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "region")
 
 
 def common_options(function: _Decorated) -> _Decorated:
@@ -62,7 +101,9 @@ def common_options(function: _Decorated) -> _Decorated:
         context = click.get_current_context()
         own = {name: given.pop(name) for name in _NAMES}
         before = context.find_object(Options) or Options()
-        options = Options(**{name: value or getattr(before, name) for name, value in own.items()})
+        options = _options(**{name: value or getattr(before, name) for name, value in own.items()})
+        if options.is_for_several and isinstance(context.command, Command):
+            context.command.require_several_regions()
         context.obj = options
         return function(*args, options=options, **given)
 
@@ -72,13 +113,42 @@ def common_options(function: _Decorated) -> _Decorated:
     return with_options  # type: ignore[return-value]
 
 
-class Command(click.Command):
-    """A command whose help ends with examples and the page that tells when to use it."""
+def _options(*, regions: Sequence[str], **others: Any) -> Options:
+    chosen = tuple(dict.fromkeys(regions))
+    several = Options(regions=chosen, **others)
+    return several if several.is_for_several or not chosen else replace(several, region=chosen[0])
 
-    def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], page: str, **rest: Any) -> None:
+
+class Command(click.Command):
+    """A command whose help ends with examples and the page that tells when to use it.
+
+    One that only looks may do so in several regions at once: it ``takes_regions``.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[tuple[str, str]],
+        page: str,
+        takes_regions: bool = False,
+        **rest: Any,
+    ) -> None:
         super().__init__(*args, **rest)
         self.examples = examples
         self.page = page
+        self.takes_regions = takes_regions
+
+    def require_several_regions(self) -> None:
+        """Refuse several regions where only one makes sense.
+
+        Raises:
+            click.UsageError: this command works in one.
+        """
+        if not self.takes_regions:
+            raise click.UsageError(
+                f"{self.name} works in one region: give --region once, with its name. assess and advise take"
+                " several."
+            )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         write_examples(formatter, self.examples, self.page)

@@ -19,6 +19,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+_BY_PRECEDENCE: Final = (Exit.INTERRUPTED, Exit.MISUSED, Exit.FAILED, Exit.REFUSED, Exit.ATTENTION, Exit.FINE)
 _CLEAR: Final = frozenset({Done.NONE, Done.FLIPPED, Done.FLIPPED_BACK, Done.REFUSED})
 
 
@@ -39,3 +40,8 @@ def exit_of_outcomes(outcomes: Iterable[Outcome], *, has_failed: bool, exit_zero
     if has_failed or not done <= _CLEAR:
         return Exit.FAILED
     return Exit.REFUSED if Done.REFUSED in done and not exit_zero else Exit.FINE
+
+
+def exit_of_all(exits: Iterable[Exit]) -> Exit:
+    """The exit code of several things done: the first that applies to any."""
+    return min(exits, key=_BY_PRECEDENCE.index, default=Exit.FINE)

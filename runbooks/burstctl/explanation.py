@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from burstctl.flip_words import flip_document, flip_in_words, quota_document, quota_in_words
+from burstctl.overriding import page_hints
 from burstctl.plan_document import hold_document, instant_or_none, plan_document
 from burstctl.plan_words import refusal_words
 from burstctl.planned import Planned
@@ -13,6 +14,8 @@ from burstctl.telling import hold_words
 from burstctl.volume_words import level_words
 from burstctl.windows_now import PHASES, occurrence_document, occurrence_words
 from burstwatch.core.assess import Assessment
+from burstwatch.core.cause_words import began_words
+from burstwatch.core.causes import find_fall
 from burstwatch.core.decide import Decision
 from burstwatch.core.flips import Flip, Hold, Spent, spent_within
 from burstwatch.core.forecast import BELIEVED_FOR, Drain, Forecast
@@ -81,6 +84,7 @@ def explain_in_words(told: Explanation) -> list[tuple[str, list[str]]]:
             ("Balance", _balance(told)),
             ("Bound", _bound(told, told.assessment.forecast)),
             ("Drains", _drains(told.assessment, told.assessment.forecast)),
+            ("Began", began_words(find_fall(told.assessment.balance), now_s=told.now_s)),
             ("Estimate", _estimate(told, told.assessment.forecast)),
             ("Served", _served(told.assessment)),
             ("Next", _next_levels(told.decision.level, told.policy)),
@@ -90,7 +94,7 @@ def explain_in_words(told: Explanation) -> list[tuple[str, list[str]]]:
         topics.append(("Flip", flip_in_words(told.decision.flip, told.now_s)))
     topics += [
         ("Others", _others(told.state)),
-        ("Guards", _guards(told.planned, told.decision.flip)),
+        ("Guards", _guards(told.planned, told.decision.flip, told.policy.alerts.runbooks_url)),
         ("Hold", [hold_words(hold) for hold in told.holds]),
     ]
     topics += [("Windows", _windows(told)), ("Quota", quota_in_words(told.spent, told.now_s))]
@@ -302,7 +306,7 @@ def _decision(decision: Decision) -> list[str]:
     return [f"{decision.action}: {decision.reason}"]
 
 
-def _guards(planned: Planned | None, flip: Flip | None) -> list[str]:
+def _guards(planned: Planned | None, flip: Flip | None, runbooks_url: str) -> list[str]:
     """What refuses a modification by the watchdog now, whether or not it wants one."""
     if planned is None or (flip is not None and (flip.is_under_way or flip.stays)):
         return []
@@ -311,7 +315,8 @@ def _guards(planned: Planned | None, flip: Flip | None) -> list[str]:
     to = f" to {plan.target}" if plan.target else ""
     if not plan.refusals:
         return [f"none refuses {what}{to} by the watchdog now"]
-    return [f"{what}{to} by the watchdog is refused now:", *map(refusal_words, plan.refusals)]
+    said = [f"{what}{to} by the watchdog is refused now:", *map(refusal_words, plan.refusals)]
+    return [*said, *page_hints([planned], runbooks_url)]
 
 
 def _windows(told: Explanation) -> list[str]:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from burstctl.command import Options, common_options, write_examples
 from burstctl.exits import Exit
@@ -37,13 +38,21 @@ COMMANDS: Final = {
         "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.commands.watch"
     ),
     "advise": _Entry("what each volume should be for good, and its price", "burstctl.commands.advise"),
+    "backtest": _Entry("what it would have done: before auto is on", "burstctl.commands.backtest"),
+    "report": _Entry("the fleet on one page of HTML: look, send, print", "burstctl.commands.report"),
     "flip": _Entry("move volumes off burst credits: plan, ask, modify", "burstctl.commands.flip"),
     "flip-back": _Entry("return flipped volumes to what they were", "burstctl.commands.flip"),
+    "plot": _Entry("the last hours of a volume as a picture, and its forecast", "burstctl.commands.plot"),
     "history": _Entry("the story of a volume: what, who, why, what it cost", "burstctl.commands.history"),
     "hold": _Entry("modify nothing for a while: one volume, or everything", "burstctl.commands.hold"),
     "release": _Entry("end a hold, or trust a volume again", "burstctl.commands.release"),
     "window": _Entry("the critical periods: list, start and stop them", "burstctl.commands.window"),
+    "doctor": _Entry("what is wrong with the set-up, and what mends it", "burstctl.commands.doctor"),
+    "experiment": _Entry(
+        "measure what nobody documents: the balance after a return", "burstctl.commands.experiment"
+    ),
     "policy": _Entry("check a policy, show the one in force, push one", "burstctl.commands.policy"),
+    "completion": _Entry("completion for bash, zsh and fish", "burstctl.commands.completion"),
 }
 """A command is a click command of this name in that module, imported only when it is called."""
 
@@ -60,12 +69,21 @@ class _Commands(click.Group):
         found = getattr(import_module(COMMANDS[cmd_name].module), cmd_name.replace("-", "_"))
         return found if isinstance(found, click.Command) else None
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """The commands by their names and summaries, none of them imported for it."""
+        found = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
         with formatter.section("Exit codes"):
             formatter.write_text(
-                "0 fine · 1 failed, wholly or partly · 2 misused · 3 a volume needs attention"
+                "0 fine · 1 failed, wholly or partly · 2 misused · 3 something needs attention"
                 " · 4 refused by a guard · 130 interrupted"
             )
 

@@ -76,6 +76,12 @@ def complain_of_bug(error: Exception) -> None:
     )
 
 
+def takes_colours() -> bool:
+    """Whether stdout is a terminal that shows colours, and nobody asked for none (NO_COLOR)."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not is_plain
+
+
 def to_json(document: Any, *, on_one_line: bool = False) -> str:
     """JSON in ASCII: nothing in a tag can act on a terminal."""
     return json.dumps(document, separators=(",", ":")) if on_one_line else json.dumps(document, indent=2)

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from burstctl.planned import Planned
-from burstwatch.core.guards import OF_AWS, Guard
+from burstwatch.core.guards import OF_AWS, Guard, guard_page
 
 OVERRIDABLE: Final = tuple(guard for guard in Guard if guard not in OF_AWS | {Guard.NO_CHANGE_NEEDED})
 
@@ -29,6 +30,14 @@ class GuardName(click.ParamType[Guard]):
             )
         return guard
 
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem[str]]:
+        return [CompletionItem(str(guard)) for guard in OVERRIDABLE if guard.startswith(incomplete)]
+
 
 def override_hint(planned: Iterable[Planned]) -> str | None:
     """What would have it done all the same; None where no override helps."""
@@ -38,3 +47,9 @@ def override_hint(planned: Iterable[Planned]) -> str | None:
         return None
     options = " ".join(f"--override {guard}" for guard in OVERRIDABLE if guard in could)
     return f"to do it all the same: {options} --reason TEXT"
+
+
+def page_hints(planned: Iterable[Planned], runbooks_url: str) -> list[str]:
+    """Where each guard that refuses something is explained, in the order of the guards."""
+    refusing = {refusal.guard for each in planned for refusal in each.plan.refusals}
+    return [f"how to go on: {guard_page(guard, runbooks_url)}" for guard in Guard if guard in refusing]

@@ -107,6 +107,11 @@ class PolicyKeeper:
         self._faults: Sequence[str] = ()
         self._unread: str | None = None
 
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the policy as it was last found is not the one in force: it is wrong, or cannot be read."""
+        return bool(self._faults) or self._unread is not None
+
     def look_again(self, now_s: float) -> bool:
         """Read the policy anew; whether a changed one is in force from now on."""
         try:

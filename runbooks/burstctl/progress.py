@@ -1,5 +1,6 @@
 """A bar for passes that take a while."""
 
+import os
 import sys
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ PATIENCE_S: Final = 2.0
 
 
 class ProgressBar:
-    """Shows how far a pass has come, on stderr where that is a terminal."""
+    """Shows how far a pass has come, on stderr where that is a terminal; with NO_COLOR nothing is drawn."""
 
     def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
         self._patience_s = patience_s
@@ -30,7 +31,7 @@ class ProgressBar:
     def begin(self, doing: str = "looking") -> None:
         """A pass begins; the bar comes if it is not over soon, and says what is being done."""
         self._done, self._total, self._doing = 0, None, doing
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
             self._timer = Timer(self._patience_s, self._appear)
             self._timer.daemon = True
             self._timer.start()

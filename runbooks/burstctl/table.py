@@ -8,7 +8,7 @@ from operator import not_
 from typing import Final, NamedTuple
 
 from burstctl.marks import is_moving, mark_of
-from burstctl.volume_words import name_of
+from burstctl.volume_words import LONGEST_NAME, name_of
 from burstwatch.core import words
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.decide import Decision
@@ -115,7 +115,8 @@ def wide_table(report: Report, *, width: int | None, everything: bool, bar: str 
     if table.width() > width:
         table = replace(table, titles=table.titles[:-1], lines=[line[:-1] for line in table.lines])
     longest = max(_LEAST_NAME, table.widths()[_NAME_AT] - max(0, table.width() - width))
-    return replace(table, lines=[_with_name_cut(line, longest) for line in table.lines])
+    lines = zip(table.lines, shown, strict=True)
+    return replace(table, lines=[_with_name_cut(line, decision, longest) for line, decision in lines])
 
 
 def _with_marks(table: Table, marks: Iterable[str]) -> Table:
@@ -130,8 +131,8 @@ def _with_marks(table: Table, marks: Iterable[str]) -> Table:
     )
 
 
-def _with_name_cut(line: Sequence[Cell], longest: int) -> list[Cell]:
-    return [*line[:_NAME_AT], Cell(cut(line[_NAME_AT].text, longest)), *line[_NAME_AT + 1 :]]
+def _with_name_cut(line: Sequence[Cell], decision: Decision, longest: int) -> list[Cell]:
+    return [*line[:_NAME_AT], Cell(shown_name(decision, longest)), *line[_NAME_AT + 1 :]]
 
 
 def narrow_table(report: Report, *, everything: bool, bar: str | None) -> Table:
@@ -162,9 +163,9 @@ def cut(text: str, width: int) -> str:
     return text.rstrip() + "…"
 
 
-def shown_name(decision: Decision) -> str:
-    """The volume's name, fit to show; empty where it has none."""
-    return name_of(decision.assessment.volume)
+def shown_name(decision: Decision, width: int = LONGEST_NAME) -> str:
+    """What people call the volume, on at most so many columns; empty where nobody has named it."""
+    return cut(name_of(decision.assessment.volume, min(width, LONGEST_NAME)), width)
 
 
 def dry_words(decision: Decision, now_s: float) -> str:
@@ -263,7 +264,7 @@ def _narrow_lines(decision: Decision, report: Report, bar: str | None) -> list[l
     mark = mark_of(decision, report)
     is_calm = not (mark or _is_urgent(decision) or decision.level is Level.WATCH)
     if is_calm and name:
-        dry = f"{dry} ({cut(name, _DRY_COLUMNS - len(dry) - 3)})"
+        dry = f"{dry} ({shown_name(decision, _DRY_COLUMNS - len(dry) - 3)})"
     first = [
         Cell(str(decision.level), style),
         Cell(assessment.volume.volume_id),
@@ -274,7 +275,9 @@ def _narrow_lines(decision: Decision, report: Report, bar: str | None) -> list[l
         return [first]
     second = [
         Cell(""),
-        Cell(cut(name or assessment.volume.instance_id or "", _VOLUME_COLUMNS)),
+        Cell(
+            shown_name(decision, _VOLUME_COLUMNS) or cut(assessment.volume.instance_id or "", _VOLUME_COLUMNS)
+        ),
         Cell(f"{assessment.volume.size_gib:,} GiB", "dim"),
         Cell(cut(mark, _DRY_COLUMNS), MARK_STYLE) if mark else Cell(_flow(decision), "dim"),
     ]

@@ -7,6 +7,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from burstctl.output import takes_colours
 from burstctl.table import GAP, WIDE, Table, narrow_table, wide_table
 from burstwatch.core.report import Report
 
@@ -25,7 +26,13 @@ def render_for_terminal(report: Report, *, everything: bool) -> str:
 
 
 def _paint(table: Table, width: int) -> str:
-    console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
+    console = Console(
+        file=sys.stdout,
+        width=width,
+        highlight=False,
+        soft_wrap=True,
+        color_system="auto" if takes_colours() else None,  # else rich leaves bold and dim in
+    )
     lines = [Text(GAP).join(Text(cell.text, style=cell.style) for cell in line) for line in table.padded()]
     lines += [Text(note, style="dim") for note in table.notes]
     for line in lines:

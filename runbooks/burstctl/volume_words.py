@@ -3,18 +3,19 @@
 import re
 from typing import Final
 
+from burstwatch.core import naming
 from burstwatch.core.ledger import VolumeState
 from burstwatch.core.volume import Volume
 from burstwatch.core.words import format_instant, printable
 
 _BLANKS: Final = re.compile(r"( {2,})")
-LONGEST_NAME: Final = 40
+LONGEST_NAME: Final = naming.LONGEST_NAME
 LONGEST_SENTENCE: Final = 600
 
 
-def name_of(volume: Volume) -> str:
-    """The volume's name, fit to show; empty where it has none."""
-    return printable(volume.name or "", LONGEST_NAME)
+def name_of(volume: Volume, longest: int = LONGEST_NAME) -> str:
+    """What people call the volume, fit to show in so many columns; empty where nobody has named it."""
+    return printable(naming.name_of(volume, longest) or "", longest)
 
 
 def id_and_name(volume: Volume) -> str:

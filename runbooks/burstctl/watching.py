@@ -1,6 +1,9 @@
 """The loop of ``burstctl watch``: a pass at every nominal tick, whatever became of the one before."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from time import monotonic
 from typing import Final
 
 from burstctl.desk import Desk
@@ -13,6 +16,7 @@ from burstctl.telling import tell_failures, tell_pass
 from burstwatch.core.alerts import make_policy_rejected
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry
+from burstwatch.core.report import Report
 from burstwatch.core.words import format_clock, format_instant
 from burstwatch.settings import Clock
 from burstwatch.shell import Shell
@@ -24,14 +28,46 @@ _LONGEST_NAP_S: Final = {Clock.WALL: 60.0, Clock.ENDPOINT: 0.2}
 _CLOCK_RETRY_S: Final = 5.0
 
 
-class Watch:
-    """A watch under way; ``exit_code`` is that of the last pass that had anything to say."""
+class PassResult(StrEnum):
+    """How a pass ended; ``elsewhere`` is one that another process did, or that was done before."""
 
-    def __init__(self, desk: Desk, *, every_s: int, as_json: bool, exit_zero: bool) -> None:
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    ELSEWHERE = "elsewhere"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassEnded:
+    """What became of a pass that began ``at_s``; only one that was carried through has a report."""
+
+    result: PassResult
+    at_s: float
+    took_s: float = 0.0
+    report: Report | None = None
+    is_policy_rejected: bool = False
+
+
+class Watch:
+    """A watch under way; ``exit_code`` is that of the last pass that had anything to say.
+
+    ``tell`` hears what became of each pass.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        every_s: int,
+        as_json: bool,
+        exit_zero: bool,
+        tell: Callable[[PassEnded], None] = lambda _ended: None,
+    ) -> None:
         self._desk = desk
         self._every_s = every_s
         self._as_json = as_json
         self._exit_zero = exit_zero
+        self._tell = tell
         self._keeper: PolicyKeeper | None = None
         self.exit_code = Exit.FINE
 
@@ -48,6 +84,7 @@ class Watch:
             except BurstwatchError as error:
                 complain(f"no pass: {error}")
                 self.exit_code = Exit.FAILED
+                self._hand_on(PassEnded(result=PassResult.FAILED, at_s=last_s or 0))
                 stop.wait(_CLOCK_RETRY_S)
                 continue
             tick_s = int(now_s // self._every_s) * self._every_s
@@ -55,34 +92,49 @@ class Watch:
                 remaining_s = tick_s + self._every_s - now_s
                 stop.wait(min(remaining_s, _LONGEST_NAP_S[self._desk.clock]))
                 continue
-            self._pass(tick_s, now_s)
+            self._hand_on(self._pass(tick_s, now_s))
             last_s, done = tick_s, done + 1
 
-    def _pass(self, tick_s: int, now_s: float) -> None:
+    def _hand_on(self, ended: PassEnded) -> None:
+        try:
+            self._tell(ended)
+        except Exception as error:  # noqa: BLE001 - who listens ends no watch
+            complain_of_bug(error)
+
+    def _pass(self, tick_s: int, now_s: float) -> PassEnded:
         """One pass; whatever goes wrong in it is said, and the next one comes in time."""
         self._desk.shell.calls.reset()
         self._desk.progress.begin()
+        began = monotonic()
+        failed = PassEnded(result=PassResult.FAILED, at_s=now_s)
         try:
             report = run_tick(self._shell(now_s), tick_s=tick_s, now_s=now_s)
         except BurstwatchError as error:
             self.exit_code = Exit.FAILED
             complain(f"the pass of {format_clock(tick_s)} UTC failed: {error}")
-            return
+            return failed
         except Exception as error:  # noqa: BLE001 - a watchdog outlives a bad pass, and says what was wrong
             self.exit_code = Exit.FAILED
             complain_of_bug(error)
-            return
+            return failed
         finally:
             self._desk.progress.end()
         if report is None:
             say(
                 f"{format_clock(tick_s)} UTC: done already, by another process or before a clock was set back"
             )
-            return
+            return replace(failed, result=PassResult.ELSEWHERE)
         self.exit_code = exit_of(report, exit_zero=self._exit_zero)
         show_pass(report, as_json=self._as_json)
         tell_pass(report, tick_s)
         tell_failures(report)
+        return PassEnded(
+            result=PassResult.PARTIAL if report.has_failed else PassResult.COMPLETE,
+            at_s=now_s,
+            took_s=monotonic() - began,
+            report=report,
+            is_policy_rejected=self._keeper is not None and self._keeper.is_rejected,
+        )
 
     def _shell(self, now_s: float) -> Shell:
         """The shell with the policy as its file is now, or was when it was last good."""

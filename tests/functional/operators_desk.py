@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.loaders import Loader
+from published import check_output
 
 from burstctl import asking
 from burstctl.main import main
@@ -44,6 +45,13 @@ class Ran:
     @property
     def complaints(self) -> list[str]:
         return [line for line in self.err.splitlines() if line.startswith("burstctl: ")]
+
+
+def _checked(ran: Ran, arguments) -> Ran:
+    """The run; what programs read of it is as its published schema says."""
+    if "--json" in arguments and ran.out and not ran.out.startswith("Usage: "):
+        check_output(ran.out)
+    return ran
 
 
 class _Somebody(StringIO):
@@ -94,7 +102,7 @@ class OperatorsDesk:
             somebody.setattr(asking, "_has_terminal", lambda: answer is not None)
             code = main([str(argument) for argument in arguments])
         said = self._capsys.readouterr()
-        return Ran(code, said.out, said.err)
+        return _checked(Ran(code, said.out, said.err), arguments)
 
     def open_ledger(self) -> SqliteLedger:
         return SqliteLedger.open(self.ledger_path)
@@ -121,7 +129,7 @@ class OperatorsDesk:
     def run_alone(self, *arguments, **options) -> Ran:
         with self.start(*arguments, **options) as process:
             out, err = process.communicate(timeout=30)
-            return Ran(process.returncode, out or "", err or "")
+            return _checked(Ran(process.returncode, out or "", err or ""), arguments)
 
 
 @contextmanager

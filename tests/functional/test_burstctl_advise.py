@@ -28,7 +28,7 @@ def desk(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def lab(desk):
-    with a_lab(desk) as endpoint:
+    with a_lab(desk, publishes_bytes=False) as endpoint:
         yield endpoint
         forget_put_metrics()
 
@@ -189,6 +189,15 @@ def test_a_critical_volume_is_advised_io2(desk, lab):
     assert found["advised"] == {"volume_type": "io2", "iops": 500, "throughput_mib_s": None}
     assert found["usd_per_month_advised"] == 45.0
     assert found["critical"]
+
+
+def test_throughput_of_the_labs_own_small_operations_is_little(desk):
+    with a_lab(desk) as lab:
+        # 50 operations a second of 16 KiB are 0.8 MiB/s
+        volume_id = add(lab, "small")
+        advice = volume_in(desk.run("advise", "--json").document, volume_id)
+    assert advice["usage"]["mib_s"]["busiest"]["value"] == pytest.approx(50 * 16 / 1024)
+    assert advice["advised"]["throughput_mib_s"] == 125
 
 
 def test_throughput_that_was_seen_to_be_little_is_not_bought(desk, lab):

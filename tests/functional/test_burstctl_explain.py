@@ -47,6 +47,7 @@ def test_the_arithmetic_of_a_draining_volume(desk, lab):
     assert said["Estimate"].startswith("2,214,000 / 900 = 2,460 s, less the 60 s: dry at about 18:40 UTC")
     assert "over 5 min: 900 credits/s, dry in 41 min" in said["Drains"]
     assert said["Drains"].count("<-") == 1
+    assert said["Began"] == "It has been draining since 17:41 UTC at least"
     assert said["Served"] == "300 reads/s and 900 writes/s over the newest five minutes"
     assert said["Look"] == (
         "every 60 s, in focus: 41.0 % lasts 820 s at worst,"
@@ -239,7 +240,8 @@ def test_the_caps_are_asked_as_well(desk, lab):
 
     said = topics(desk.run("explain", waiting))["Guards"]
 
-    assert said.endswith("fleet_cap: 1 volume is away or on the way, the policy's flip.fleet_cap is 1")
+    assert "fleet_cap: 1 volume is away or on the way, the policy's flip.fleet_cap is 1" in said
+    assert said.endswith("how to go on: runbooks/FlipRefused.md#fleet_cap")
 
 
 def test_where_a_flip_stands_and_what_its_return_waits_for(desk, lab):

@@ -338,6 +338,7 @@ def test_a_hold_refuses_and_shows_and_can_be_overridden_for_a_reason(desk, lab):
     assert "Refused   held: it is on hold by anna (user/moto): restore test; it ends" in refused.out
     assert f"hold: {volume_id} is kept as it is until 2026-11-21T00:00:00Z, by anna" in refused.err
     assert "to do it all the same: --override held --reason TEXT" in refused.err
+    assert "how to go on: runbooks/FlipRefused.md#held" in refused.err
     assert desk.run("flip", volume_id, "--yes", "--exit-zero").code == 0
     assert asked(lab) == 0
 

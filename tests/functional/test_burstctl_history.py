@@ -45,7 +45,7 @@ def test_the_story_of_a_flip_and_its_return(desk, lab):
     # io1: 12.50 + 4,000 x 0.065 = 272.50, 262.50 more than gp2; 80 min are 262.50 / 730 x 4/3 = 0.48
     parts = (
         "18:00 level ok -> critical",
-        "18:00 alert BurstBalanceDraining: critical: ci-7, dry at about 18:10, not before 18:10 UTC",
+        "18:00 alert BurstBalanceDraining: critical: ci-7, dry in about 10 min",
         "delivered to terminal",
         "18:00 is to become io1 with 4,000 IOPS, asked for by anna (user/moto) INC-7",
         "18:00 is on its way to io1 with 4,000 IOPS Asked for by anna (user/moto)",

@@ -149,8 +149,24 @@ def test_the_option_comes_before_the_environment_and_that_before_the_file_here(d
     assert warning_within("--policy", "option.yaml") == "33m"
 
 
+def test_what_is_shown_as_json_can_be_checked_again(desk):
+    (desk.directory / "shown.json").write_text(desk.run("policy", "show", "--json").out)
+
+    assert desk.run("policy", "check", "shown.json").code == 0
+
+
+def test_a_document_of_another_schema_is_no_policy(desk):
+    (desk.directory / "alert.yaml").write_text("version: 1\nschema: burstwatch.alert/v1\n")
+
+    ran = desk.run("policy", "check", "alert.yaml")
+
+    assert ran.code == 2
+    assert "write burstwatch.policy/v1, or leave it out" in ran.err + ran.out
+
+
 def test_the_defaults_are_shown_as_json(desk):
-    assert desk.run("policy", "show", "--json").document == Policy().to_mapping()
+    shown = {"schema": "burstwatch.policy/v1", **Policy().to_mapping()}
+    assert desk.run("policy", "show", "--json").document == shown
 
 
 def test_a_bad_policy_in_force_is_not_shown_but_rejected(desk):

@@ -158,6 +158,26 @@ def test_columns_line_up_whatever_the_script():
     assert len({columns(line.partition("about")[0]) for line in lines[1:]}) == 1
 
 
+def test_a_volume_of_kubernetes_goes_by_its_claim_in_the_form_that_fits():
+    claim = {
+        "Name": "prod-dynamic-pvc-a3ab0567-3a48-4608-8cb6-4e3b1485c808",
+        "kubernetes.io/created-for/pvc/name": "data-etcd-0",
+        "kubernetes.io/created-for/pvc/namespace": "kube-system",
+    }
+    report = a_report(decided(1, draining_to(20, 3), tags=claim, instance_id="i-0123456789abcdef0"))
+
+    def name_at(width):
+        lines = render_plain(wide_table(report, width=width, everything=False, bar=BLOCKS)).splitlines()
+        start, end = lines[0].index("NAME"), lines[0].index("BALANCE") - 8
+        return lines[1][start:end].strip()
+
+    assert name_at(None) == name_at(160) == "claim data-etcd-0 in kube-system"
+    assert name_at(132) == "kube-system/data-etcd-0"
+    assert name_at(116) == "data-etcd-0"
+    narrow = render_plain(narrow_table(report, everything=False, bar=BLOCKS))
+    assert narrow.splitlines()[2].split()[0] == "data-etcd-0"
+
+
 def test_a_cut_never_exceeds_its_width():
     assert cut("日本語", 6) == "日本語"
     assert cut("日本語", 5) == "日本…"

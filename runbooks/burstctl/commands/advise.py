@@ -12,6 +12,8 @@ from burstctl.command import Command, Options, VolumeId, common_options
 from burstctl.desk import reading_desk
 from burstctl.exits import Exit
 from burstctl.output import show, to_json
+from burstctl.regions import show_heading, visit
+from burstctl.regions import to_document as to_regions_document
 from burstwatch.core.iac import IacKind, definition
 
 MOST_DAYS: Final = 62
@@ -28,8 +30,10 @@ MOST_PARAGRAPHS: Final = 5
         ("burstctl advise vol-0123456789abcdef0", "one volume, with every reason and risk"),
         ("burstctl advise vol-0123456789abcdef0 --iac terraform", "the lines of its definition to change"),
         ("burstctl advise --days 60 --csv > advice.csv", "two months, for a spreadsheet"),
+        ("burstctl advise --region all --csv > advice.csv", "every region that is enabled"),
     ),
     page="runbooks/MovingToGp3.md",
+    takes_regions=True,
 )
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
 @click.option(
@@ -80,6 +84,10 @@ def advise(
     request = Request(
         volume_ids=list(dict.fromkeys(volumes)), days=days, percentile=percentile, assumes_yes=yes
     )
+    if options.is_for_several:
+        if volumes:
+            raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
+        return _advise_regions(options, request, as_csv=as_csv, everything=everything)
     with reading_desk(options) as desk:
         advised = give_advice(desk, request)
         if options.json:
@@ -90,6 +98,27 @@ def advise(
             show(_for_people(advised, iac, everything=everything))
         tell_advice(advised)
         return Exit.FAILED if advised.has_failed else Exit.FINE
+
+
+def _advise_regions(options: Options, request: Request, *, as_csv: bool, everything: bool) -> Exit:
+    every: list[Advised] = []
+
+    def look(here: Options) -> Exit:
+        with reading_desk(here) as desk:
+            advised = give_advice(desk, request)
+        if not (options.json or as_csv) and advised.advice:
+            show_heading(advised.region, is_first=not any(each.advice for each in every))
+            show(_for_people(advised, None, everything=everything))
+        every.append(advised)
+        tell_advice(advised)
+        return Exit.FAILED if advised.has_failed else Exit.FINE
+
+    visited = visit(options, look)
+    if options.json:
+        show(to_json(to_regions_document([to_document(each) for each in every], visited)))
+    elif as_csv:
+        show(to_csv(*every))
+    return visited.exit
 
 
 def _for_people(advised: Advised, iac: str | None, *, everything: bool) -> str:

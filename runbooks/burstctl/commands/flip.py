@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from burstctl.choosing import Request
 from burstctl.command import ORDER_SPAN, Command, Options, Reason, VolumeId, common_options
@@ -32,6 +33,14 @@ class Target(click.ParamType[VolumeType]):
         if str(value) not in LIMITS:
             self.fail(f"{str(value)!r} is no target: give {', '.join(LIMITS)}.", param, ctx)
         return VolumeType(str(value))
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem[str]]:
+        return [CompletionItem(str(kind)) for kind in LIMITS if kind.startswith(incomplete)]
 
 
 _SHARED: Final = (

@@ -17,7 +17,7 @@ from burstctl.stack_policy import StackPolicySource, StackPolicyStore
 from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.policy_file import render_policy
 from burstwatch.bootstrap import AwsSession, build_parameters_client
-from burstwatch.core.policy import PolicyError
+from burstwatch.core.policy import SCHEMA, PolicyError
 from burstwatch.settings import SettingsError
 
 PAGE: Final = "runbooks/PolicyRejected.md"
@@ -84,7 +84,8 @@ def show_policy(options: Options, *, stack_name: str | None) -> Exit:
     say(f"policy: {source}")
     if isinstance(source, StackPolicySource) and source.is_outdated:
         say("policy: it was pushed over another deployed one than today's (burstctl policy push --withdraw)")
-    show(to_json(in_force.to_mapping()) if options.json else render_policy(in_force).rstrip())
+    document = {"schema": SCHEMA, **in_force.to_mapping()}
+    show(to_json(document) if options.json else render_policy(in_force).rstrip())
     return Exit.FINE
 
 

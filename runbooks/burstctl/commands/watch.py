@@ -1,8 +1,11 @@
 """``burstctl watch``: the watchdog, from any shell with AWS credentials."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +22,10 @@ from burstwatch.core.spans import format_span, parse_span
 from burstwatch.settings import SLACK_WEBHOOK, TOPIC_ARN, SettingsError
 from burstwatch.watchdog import look_at_everything
 
+if TYPE_CHECKING:
+    from burstctl.exporter.standing import Standing
+
+_LOOPBACK: Final = "127.0.0.1"
 _LONGEST_EVERY: Final = timedelta(minutes=5)
 
 
@@ -45,6 +52,7 @@ class _Every(click.ParamType[timedelta]):
         ("burstctl watch --once --exit-zero", "everything now, once: for a scheduler"),
         ("burstctl watch --json >> burstwatch.jsonl", "a line of JSON for each pass"),
         ("burstctl watch --slack-webhook-file ~/.slack-webhook", "alerts to a Slack channel as well"),
+        ("burstctl watch --metrics-port 9417", "metrics for Prometheus (docs/prometheus.md)"),
     ),
     page="runbooks/README.md",
 )
@@ -59,6 +67,17 @@ class _Every(click.ParamType[timedelta]):
     metavar="FILE",
     help="Holds the address of a Slack webhook. Default: the address in BURSTWATCH_SLACK_WEBHOOK.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Tell Prometheus how the fleet stands; 0 is any port that is free.",
+)
+@click.option(
+    "--metrics-address",
+    metavar="ADDRESS",
+    help=f"Where Prometheus asks. Default: {_LOOPBACK}, this machine only.",
+)
 @common_options
 def watch(
     options: Options,
@@ -69,6 +88,8 @@ def watch(
     passes: int | None,
     topic_arn: str | None,
     slack_webhook_file: Path | None,
+    metrics_port: int | None,
+    metrics_address: str | None,
 ) -> Exit:
     """Look, decide, record and alert: the watchdog itself.
 
@@ -83,12 +104,39 @@ def watch(
     """
     if once and passes:
         raise click.UsageError("--once is a single pass: leave out --passes.")
+    if once and metrics_port is not None:
+        raise click.UsageError("--once ends before anybody asks for metrics: leave out --metrics-port.")
+    if metrics_address is not None and metrics_port is None:
+        raise click.UsageError("--metrics-address needs --metrics-port.")
     wiring = {TOPIC_ARN: topic_arn} if topic_arn else {}
     if slack_webhook_file:
         wiring[SLACK_WEBHOOK] = _read_webhook(slack_webhook_file)
-    with watching_desk(options, wiring, acts=act) as desk:
+    with (
+        _metrics(metrics_address, metrics_port) as standing,
+        watching_desk(options, wiring, acts=act) as desk,
+    ):
         _say_what_it_may(desk)
-        return _look_once(desk, options) if once else _keep_watch(desk, options, every, passes)
+        if standing is not None:
+            standing.watch(desk.shell.place, acts=act)
+        return _look_once(desk, options) if once else _keep_watch(desk, options, every, passes, standing)
+
+
+@contextmanager
+def _metrics(address: str | None, port: int | None) -> Iterator["Standing | None"]:
+    """What tells metrics, if it is wanted; a port that is taken is found before AWS is asked anything."""
+    if port is None:
+        yield None
+        return
+    try:
+        from burstctl.exporter.serving import serving  # noqa: PLC0415 - prometheus_client is for this only
+        from burstctl.exporter.standing import Standing  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"--metrics-port needs the package {error.name}: make setup installs it"
+        ) from error
+    standing = Standing(version=version("burstwatch"))
+    with serving(standing, address=address or _LOOPBACK, port=port):
+        yield standing
 
 
 def _say_what_it_may(desk: Desk) -> None:
@@ -117,11 +165,19 @@ def _look_once(desk: Desk, options: Options) -> Exit:
     return exit_of(report, exit_zero=options.exit_zero)
 
 
-def _keep_watch(desk: Desk, options: Options, every: timedelta, passes: int | None) -> Exit:
+def _keep_watch(
+    desk: Desk, options: Options, every: timedelta, passes: int | None, standing: "Standing | None"
+) -> Exit:
     say(f"watching {desk.shell.place.region} every {format_span(every)}; Ctrl-C ends it after the pass")
     if every > FOCUS_TICK:
         say("volumes in focus may be due every minute: with longer ticks they are seen later than promised")
-    watch = Watch(desk, every_s=int(every.total_seconds()), as_json=options.json, exit_zero=options.exit_zero)
+    watch = Watch(
+        desk,
+        every_s=int(every.total_seconds()),
+        as_json=options.json,
+        exit_zero=options.exit_zero,
+        tell=standing.take if standing else lambda _ended: None,
+    )
     with StopSignal() as stop:
         watch.run(stop, passes=passes)
     return watch.exit_code

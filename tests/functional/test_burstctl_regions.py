@@ -1,0 +1,284 @@
+"""Several regions at once: each told by itself, none hiding another, one exit code for all."""
+
+import csv
+from contextlib import contextmanager
+from io import StringIO
+
+import click
+import pytest
+from operators_desk import START, OperatorsDesk, add_calm, add_critical, add_warning
+from test_burstctl_help import every_command
+
+from burstctl.command import Command
+from burstctl.exits import Exit, exit_of_all
+from burstlab.clock import LabClock
+from burstlab.endpoint import Endpoint
+from burstlab.faults import Fault
+from burstlab.fleet import LabFleet, LabSettings
+
+BOTH = ("--region", "us-east-1", "--region", "eu-west-1")
+REGIONS = b"""<DescribeRegionsResponse><regionInfo>
+<item><regionName>us-east-1</regionName><optInStatus>opt-in-not-required</optInStatus></item>
+<item><regionName>eu-west-1</regionName><optInStatus>opt-in-not-required</optInStatus></item>
+</regionInfo></DescribeRegionsResponse>"""
+
+
+class _Account(Endpoint):
+    """An AWS of two regions: the second one's calls go to a lab of its own."""
+
+    def __init__(self, fleet, second):
+        super().__init__(fleet)
+        self.second = second
+
+    def __call__(self, environ, start_response):
+        scope = environ.get("HTTP_AUTHORIZATION", "")
+        if f"/{self.second.fleet.settings.region}/" in scope:
+            return self.second(environ, start_response)
+        return super().__call__(environ, start_response)
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, capsys):
+    return OperatorsDesk(tmp_path, monkeypatch, capsys)
+
+
+def a_fleet(region):
+    return LabFleet(LabClock(START, speed=0), LabSettings(lag_s=60, region=region))
+
+
+@pytest.fixture
+def account(desk):
+    with _Account(a_fleet("us-east-1"), Endpoint(a_fleet("eu-west-1"))) as account:
+        desk.set(**account.environment)
+        yield account
+
+
+@contextmanager
+def telling_regions(account, monkeypatch):
+    """AWS tells that these two are enabled; moto would tell of all there are."""
+    asked = []
+    real = Endpoint.__call__
+
+    def answer(self, environ, start_response):
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(length)
+        if b"Action=DescribeRegions" in body:
+            asked.append(body)
+            start_response("200 OK", [("Content-Type", "text/xml"), ("Content-Length", str(len(REGIONS)))])
+            return [REGIONS]
+        environ["wsgi.input"] = _Again(body)
+        return real(self, environ, start_response)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Endpoint, "__call__", answer)
+        yield asked
+
+
+class _Again:
+    """A body that was read, to be read once more."""
+
+    def __init__(self, body):
+        self._body = body
+
+    def read(self, *_):
+        return self._body
+
+
+def break_region(lab, code="UnauthorizedOperation"):
+    lab.faults.add(Fault(action="DescribeVolumes", code=code, message="no", status=403))
+
+
+def test_each_region_has_a_heading_and_its_own_table(desk, account):
+    critical = add_critical(account)
+    warning = add_warning(account.second)
+
+    ran = desk.run("assess", *BOTH)
+
+    lines = ran.out.splitlines()
+    assert [lines[0], lines[4]] == ["us-east-1", "eu-west-1"]
+    assert lines[2].split()[:2] == ["critical", critical]
+    assert lines[3] == ""
+    assert lines[6].split()[:2] == ["warning", warning]
+    assert "1 volume in us-east-1" in ran.err
+    assert "1 volume in eu-west-1" in ran.err
+    assert "ledger-eu-west-1.sqlite" in ran.err
+    assert ran.code == 3
+
+
+def test_a_region_without_volumes_has_no_table_and_is_said(desk, account):
+    add_calm(account.second)
+
+    ran = desk.run("assess", *BOTH)
+
+    assert ran.out.splitlines()[0] == "eu-west-1"
+    assert "us-east-1\n" not in ran.out
+    assert "0 volumes in us-east-1" in ran.err
+    assert ran.code == 0
+
+
+def test_in_json_several_are_one_object_and_one_is_as_ever(desk, account):
+    add_critical(account)
+    add_calm(account.second)
+
+    both = desk.run("assess", "--json", *BOTH).document
+    one = desk.run("assess", "--json", "--region", "eu-west-1").document
+
+    assert both["schema"] == "burstwatch.reports/v1"
+    assert [each["schema"] for each in both["reports"]] == ["burstwatch.report/v1"] * 2
+    assert [each["region"] for each in both["reports"]] == ["us-east-1", "eu-west-1"]
+    assert both["reports"][1]["volumes"][0]["level"] == "ok"
+    assert both["failures"] == []
+    assert one["schema"] == "burstwatch.report/v1"
+    assert one["region"] == "eu-west-1"
+
+
+def test_the_same_region_twice_is_one(desk, account):
+    assert desk.run("assess", "--json", "--region", "eu-west-1", "--region", "eu-west-1").document[
+        "schema"
+    ] == ("burstwatch.report/v1")
+
+
+def test_a_region_that_fails_hides_no_other(desk, account):
+    break_region(account)
+    add_critical(account.second)
+
+    ran = desk.run("assess", *BOTH)
+
+    assert "eu-west-1\n" in ran.out
+    assert "critical" in ran.out
+    assert "ec2:DescribeVolumes failed (UnauthorizedOperation)" in ran.err
+    assert ran.code == 1, "a failure stands before attention"
+
+
+def test_a_region_that_cannot_be_looked_at_is_named_with_the_reason(desk, account):
+    add_critical(account.second)
+    broken = desk.directory / ".local" / "state" / "burstwatch"
+    broken.mkdir(parents=True)
+    (broken / "ledger-us-east-1.sqlite").write_text("not a ledger at all, though a file of some length")
+
+    ran = desk.run("assess", "--json", *BOTH)
+
+    assert ran.code == 1
+    assert [each["region"] for each in ran.document["reports"]] == ["eu-west-1"]
+    [failure] = ran.document["failures"]
+    assert failure.startswith("us-east-1: ")
+    assert "ledger-us-east-1.sqlite" in failure
+    assert ran.complaints == [f"burstctl: {failure}"]
+
+
+def test_a_policy_that_is_wrong_is_misuse_in_each_region(desk, account):
+    (desk.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: soon\n")
+
+    ran = desk.run("assess", *BOTH)
+
+    assert ran.code == 2
+    assert len(ran.complaints) == 2
+    assert "us-east-1: the policy is rejected" in ran.complaints[0]
+
+
+def test_all_are_those_that_are_enabled(desk, account, monkeypatch):
+    add_critical(account)
+    add_calm(account.second)
+    with telling_regions(account, monkeypatch) as asked:
+        ran = desk.run("assess", "--region", "all", "--json")
+
+    assert len(asked) == 1
+    assert [each["region"] for each in ran.document["reports"]] == ["eu-west-1", "us-east-1"]
+
+
+def test_all_need_no_region_to_be_configured(desk, account, monkeypatch):
+    desk.unset("AWS_DEFAULT_REGION", "AWS_REGION")
+    with telling_regions(account, monkeypatch) as asked:
+        ran = desk.run("--region", "all", "assess")
+
+    assert len(asked) == 1
+    assert ran.code == 0
+
+
+def test_where_aws_does_not_say_which_regions_there_are_it_is_one_message(desk, account):
+    account.faults.add(
+        Fault(action="DescribeRegions", code="UnauthorizedOperation", message="no", status=403)
+    )
+
+    ran = desk.run("assess", "--region", "all")
+
+    assert ran.code == 1
+    assert len(ran.complaints) == 1
+    assert "ec2:DescribeRegions failed (UnauthorizedOperation)" in ran.complaints[0]
+
+
+def test_advice_on_several_regions_is_one_document_and_one_sheet(desk, account):
+    add_calm(account, "here", minutes=300)
+    add_calm(account.second, "there", minutes=300)
+
+    document = desk.run("advise", "--json", *BOTH).document
+    sheet = list(csv.DictReader(StringIO(desk.run("advise", "--csv", *BOTH).out)))
+    words = desk.run("advise", *BOTH).out
+
+    assert [each["schema"] for each in document["reports"]] == ["burstwatch.advice/v1"] * 2
+    assert [(row["region"], row["name"]) for row in sheet] == [("us-east-1", "here"), ("eu-west-1", "there")]
+    assert words.startswith("us-east-1\n")
+    assert "\n\neu-west-1\n" in words
+
+
+@pytest.mark.parametrize("command", ["assess", "advise"])
+def test_a_volume_is_in_one_region(desk, account, command):
+    ran = desk.run(command, "vol-0123456789abcdef0", *BOTH)
+
+    assert ran.code == 2
+    assert "VOLUMEs are in one region" in ran.err
+
+
+ONE_REGION = [
+    pytest.param(path, id=" ".join(path))
+    for path, command in every_command()
+    if isinstance(command, Command)
+    and not command.takes_regions
+    and any(parameter.name == "regions" for parameter in command.params)
+]
+
+
+def test_the_commands_that_take_several_are_those_that_the_refusal_names():
+    several = [path[0] for path, each in every_command() if isinstance(each, Command) and each.takes_regions]
+    assert several == ["assess", "advise"]
+
+
+@pytest.mark.parametrize("regions", [BOTH, ("--region", "all")])
+@pytest.mark.parametrize("path", ONE_REGION)
+def test_every_other_command_refuses_several_before_it_does_anything(desk, account, path, regions):
+    ran = desk.run(*regions, *path, *_arguments_of(path))
+
+    assert ran.code == 2
+    refusal = f"{path[-1]} works in one region: give --region once, with its name."
+    assert refusal in " ".join(ran.err.split())
+    assert account.faults.calls() == {}
+
+
+def _arguments_of(path):
+    """What a command cannot do without, so that its regions are what is refused."""
+    given = []
+    for parameter in dict(every_command())[path].params:
+        if not parameter.required:
+            continue
+        value = {"lasts": "1h", "reason": "why", "name": "release"}.get(
+            parameter.name, "vol-0123456789abcdef0"
+        )
+        if isinstance(parameter, click.Option):
+            given += [parameter.opts[0], value]
+        else:
+            given.append(value)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("exits", "first"),
+    [
+        ([Exit.FINE, Exit.ATTENTION], Exit.ATTENTION),
+        ([Exit.ATTENTION, Exit.REFUSED], Exit.REFUSED),
+        ([Exit.REFUSED, Exit.FAILED, Exit.ATTENTION], Exit.FAILED),
+        ([Exit.FAILED, Exit.MISUSED], Exit.MISUSED),
+        ([], Exit.FINE),
+    ],
+)
+def test_of_all_exit_codes_the_first_that_applies_counts(exits, first):
+    assert exit_of_all(exits) is first

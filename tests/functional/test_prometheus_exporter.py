@@ -1,0 +1,452 @@
+"""burstctl watch --metrics-port: what it tells Prometheus, for how long, and a real Prometheus that asks."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from urllib.error import URLError
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pytest
+from operators_desk import ROOT, OperatorsDesk, a_lab, add, add_calm, add_critical, add_exhausted
+from prometheus_client.parser import text_string_to_metric_families
+
+from burstctl.exporter import metrics
+from burstctl.exporter.metrics import METRICS, MOST_VOLUMES, Kind
+from burstctl.exporter.serving import serving
+from burstctl.exporter.standing import Standing
+from burstctl.watching import PassEnded, PassResult
+from burstwatch.core.fleet import Fleet
+from burstwatch.core.flips import Hold, Phase
+from burstwatch.core.levels import Level
+from burstwatch.core.outcome import Done, Outcome
+from burstwatch.core.place import Place
+from burstwatch.core.policy import Policy
+from burstwatch.core.report import Report
+from conftest import a_decision, a_flip, a_volume, an_assessment, at, balances, draining_to
+
+PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
+HOSTILE = 'x"} 1\nburstwatch_volumes{level="ok"} 666\n\\" \u202e<script>' + "w" * 300
+ADDRESS = re.compile(r"metrics: (http://\S+)")
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, capsys):
+    return OperatorsDesk(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def lab(desk):
+    with a_lab(desk) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def standing():
+    standing = Standing(version="1.2.3")
+    standing.watch(Place(region="us-east-1", account="111122223333"), acts=True)
+    return standing
+
+
+def ended(*decisions, now="12:00", result=PassResult.COMPLETE, **facts):
+    """A pass that was carried through."""
+    report = Report(
+        now_s=at(now), region="us-east-1", ledger="", decisions=decisions, cadence=Policy().cadence, **facts
+    )
+    return PassEnded(result=result, at_s=at(now), took_s=0.5, report=report)
+
+
+def decided(number, balance, *, flip=None, tags=None):
+    volume = a_volume(volume_id=f"vol-{number:017x}", tags=tags or {})
+    return replace(a_decision(an_assessment(balance, volume=volume)), flip=flip)
+
+
+def told(standing, metric):
+    """The values of a metric by its labels, without the region."""
+    found = [reading for reading in standing.readings if reading.metric is metric]
+    assert all(len(reading.labels) == len(metric.labels) for reading in found)
+    return {reading.labels[1:]: reading.value for reading in found}
+
+
+def ids_told(standing):
+    return [labels[0] for labels in told(standing, metrics.VOLUME)]
+
+
+# -- what is told
+
+
+def test_names_and_units_follow_the_conventions():
+    for metric in METRICS:
+        assert re.fullmatch(r"burstwatch_[a-z]+(_[a-z]+)*", metric.full_name)
+        assert metric.full_name.endswith("_total") is (metric.kind is Kind.COUNTER)
+        assert not re.search(r"_(pct|percent|ms|minutes|hours|gib|usd)(_|$)", metric.full_name)
+        assert metric.help.endswith(".")
+        assert metric is metrics.BUILD or metric.labels[0] == "region"
+
+
+def test_a_draining_volume_is_told_with_base_units(standing):
+    # 100 GiB earn 300; 20 % are 1,080,000 credits; 3 % a minute are 2,700/s: 400 s, less the minute of lag
+    standing.take(ended(decided(1, draining_to(20, 3), tags={"Name": "ci-7"})))
+
+    key = ("vol-00000000000000001",)
+    assert told(standing, metrics.VOLUME_BALANCE) == {key: 0.2}
+    assert told(standing, metrics.VOLUME_BASELINE) == {key: 300}
+    assert told(standing, metrics.VOLUME_DRAIN) == {key: pytest.approx(2700)}
+    assert told(standing, metrics.VOLUME_EMPTY) == {key: pytest.approx(340)}
+    assert told(standing, metrics.VOLUME_BOUND) == {key: pytest.approx(340)}
+    assert told(standing, metrics.VOLUME_DATAPOINT) == {key: at("11:59")}
+    assert told(standing, metrics.VOLUME_LEVEL) == {(*key, "critical", ""): 1}
+    assert told(standing, metrics.VOLUME) == {(*key, "ci-7", "gp2", "i-0a1", "propose"): 1}
+    assert told(standing, metrics.SOONEST_EMPTY) == {(): pytest.approx(340)}
+
+
+def test_a_calm_volume_has_no_metrics_of_its_own_and_loses_those_it_had(standing):
+    standing.take(ended(decided(1, draining_to(20, 3)), decided(2, balances(100, 100))))
+    assert ids_told(standing) == ["vol-00000000000000001"]
+
+    standing.take(ended(decided(1, balances(*[100] * 9)), now="12:01"))
+
+    assert ids_told(standing) == []
+    assert told(standing, metrics.SOONEST_EMPTY) == {}
+
+
+def test_a_volume_that_was_not_due_keeps_its_metrics_and_one_that_vanished_loses_them(standing):
+    standing.take(ended(decided(1, draining_to(20, 3))))
+
+    standing.take(ended(now="12:10"))
+    assert len(ids_told(standing)) == 1
+
+    standing.take(ended(now="12:12"))
+    assert ids_told(standing) == []
+
+
+def test_a_volume_that_is_ignored_from_now_on_loses_its_metrics(standing):
+    standing.take(ended(decided(1, draining_to(20, 3))))
+    standing.take(ended(now="12:01", ignored=["vol-00000000000000001"]))
+    assert ids_told(standing) == []
+
+
+def test_missing_data_is_told_with_its_reason_and_never_as_zero(standing):
+    standing.take(ended(decided(1, balances(50, newest_starts_at="11:00")), decided(2, None)))
+
+    assert set(told(standing, metrics.VOLUME_LEVEL)) == {
+        ("vol-00000000000000001", "unknown", "telemetry_gap"),
+        ("vol-00000000000000002", "unknown", "read_failed"),
+    }
+    assert told(standing, metrics.VOLUME_BALANCE) == {}
+    assert told(standing, metrics.UNREAD) == {(): 1}
+
+
+def test_a_flip_under_way_is_told_and_one_that_stays_is_not(standing):
+    under_way = a_flip(phase=Phase.CHANGING, stuck_told=True)
+    calm = balances(*[100] * 9)
+    standing.take(ended(decided(1, calm, flip=under_way), decided(2, calm, flip=a_flip(stays=True))))
+
+    assert told(standing, metrics.VOLUME_FLIP) == {
+        ("vol-00000000000000001", "changing", "out", "draining", "gp3"): 1
+    }
+    assert told(standing, metrics.STUCK) == {(): 1}
+
+
+def test_of_a_fleet_in_trouble_only_the_most_urgent_have_metrics_of_their_own(standing):
+    low = [decided(number, balances(*[90 - number / 100] * 9)) for number in range(MOST_VOLUMES + 200)]
+    standing.take(ended(*low, decided(9999, draining_to(20, 3))))
+
+    assert len(ids_told(standing)) == MOST_VOLUMES
+    assert ids_told(standing)[0] == f"vol-{9999:017x}"
+    assert told(standing, metrics.LEFT_OUT) == {(): 201}
+    assert len(standing.readings) < 10 * MOST_VOLUMES
+
+
+def test_the_fleet_is_told_as_the_ledger_counts_it(standing):
+    levels = dict.fromkeys(Level, 0) | {Level.OK: 7, Level.CRITICAL: 2}
+    fleet = Fleet(watched=9, in_focus=3, flipped=1, by_level=levels, lowest_balance_pct=12.5)
+    hold = Hold(volume_id=None, by="anna", reason="INC-42", placed_at_s=0, until_s=at("13:00"))
+    standing.take(ended(fleet=fleet, holds=[hold], undelivered=2))
+
+    assert told(standing, metrics.VOLUMES)[("critical",)] == 2
+    assert told(standing, metrics.VOLUMES)[("ok",)] == 7
+    assert told(standing, metrics.WATCHED) == {(): 9}
+    assert told(standing, metrics.LOWEST_BALANCE) == {(): 0.125}
+    assert told(standing, metrics.HOLDS) == {("everything",): 1, ("volume",): 0}
+    assert told(standing, metrics.ALERTS_WAITING) == {(): 2}
+
+
+def test_a_fleet_that_could_not_be_listed_is_a_gap_and_unread_volumes(standing):
+    fleet = Fleet(watched=9, in_focus=0, flipped=0, by_level=dict.fromkeys(Level, 0))
+    standing.take(ended(fleet=fleet))
+    standing.take(ended(now="12:01", fleet=fleet, undescribed=9, result=PassResult.PARTIAL))
+
+    assert told(standing, metrics.VOLUMES) == {}
+    assert told(standing, metrics.UNREAD) == {(): 9}
+
+
+def test_counters_start_at_zero_and_only_rise(standing):
+    assert told(standing, metrics.OUTCOMES) == dict.fromkeys(
+        [("flipped",), ("flipped_back",), ("refused",), ("failed",)], 0
+    )
+    outcomes = {"vol-1": Outcome(done=Done.FLIPPED), "vol-2": Outcome(done=Done.REFUSED)}
+    for minute in range(3):
+        standing.take(
+            ended(
+                now=f"12:0{minute}",
+                outcomes=outcomes,
+                sent=2,
+                failures=["no"],
+                metrics_requested=5,
+                api_calls={"ec2:DescribeVolumes": 2},
+            )
+        )
+
+    assert told(standing, metrics.OUTCOMES)[("flipped",)] == 3
+    assert told(standing, metrics.ALERTS_SENT) == {(): 6}
+    assert told(standing, metrics.FAILURES) == {(): 3}
+    assert told(standing, metrics.METRICS_READ) == {(): 15}
+    assert told(standing, metrics.CALLS) == {("ec2:DescribeVolumes",): 6}
+
+
+def test_the_heartbeat_is_the_last_pass_that_was_carried_through(standing):
+    standing.take(ended())
+    for minute, result in enumerate((PassResult.FAILED, PassResult.ELSEWHERE), start=1):
+        standing.take(PassEnded(result=result, at_s=at(f"12:0{minute}")))
+
+    assert told(standing, metrics.LAST_PASS) == {(): at("12:00")}
+    assert told(standing, metrics.PASSES) == {
+        ("complete",): 1, ("partial",): 0, ("failed",): 1, ("elsewhere",): 1,
+    }  # fmt: skip
+
+
+# -- over HTTP
+
+
+@contextmanager
+def a_watch(desk, *arguments):
+    """A watch of its own process that tells metrics; what answers a scrape once a pass is over."""
+    log = desk.directory / "watch.log"
+    command = ("watch", "--metrics-port", "0", *arguments)
+    with log.open("w") as said, desk.start(*command, stdout=said, stderr=said):
+        url = wait_for(lambda: ADDRESS.search(log.read_text()))[1]
+        wait_for(lambda: "burstwatch_last_pass_timestamp_seconds{" in fetch(url))
+        yield url
+
+
+def wait_for(found, *, within_s=60):
+    until_s = time.monotonic() + within_s
+    while not (result := found()):
+        assert time.monotonic() < until_s, f"it did not come about within {within_s} s"
+        time.sleep(0.05)
+    return result
+
+
+def fetch(url, *, timeout=10):
+    with urlopen(url, timeout=timeout) as answer:
+        return answer.read().decode()
+
+
+def samples_of(text):
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_a_watch_tells_its_fleet_and_hostile_names_stay_labels(desk, lab):
+    add_critical(lab, HOSTILE, tags={"burstwatch:mode": "observe"})
+    calm = add_calm(lab, "web-1")
+    with a_watch(desk) as url:
+        text = fetch(url)
+
+    found = samples_of(text)
+    assert found["burstwatch_volumes", frozenset({"region": "us-east-1", "level": "ok"}.items())] == 1
+    names = [dict(labels)["name"] for name, labels in found if name == "burstwatch_volume_info"]
+    assert len(names) == 1
+    assert names[0].startswith('x"} 1 burstwatch_volumes{level="ok"}')
+    assert len(names[0]) <= 40
+    assert calm not in text
+    assert "process_resident_memory_bytes" in text
+    assert text.count("# HELP") == text.count("# TYPE") == len(set(re.findall(r"# TYPE (\S+)", text)))
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: prometheus)")
+def test_promtool_finds_no_fault_with_what_is_told(desk, lab):
+    add_critical(lab, tags={"burstwatch:mode": "auto"})
+    add_exhausted(lab)
+    with a_watch(desk, "--act") as url:
+        text = fetch(url)
+
+    checked = subprocess.run(
+        [PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_every_metric_is_written_with_its_help_and_type(standing):
+    flip = a_flip(phase=Phase.CHANGING)
+    fleet = Fleet(watched=1, in_focus=1, flipped=1, by_level=dict.fromkeys(Level, 0), lowest_balance_pct=12.5)
+    served = replace(an_assessment(draining_to(20, 3)), consumed_read_iops=1000.0, consumed_write_iops=2000.0)
+    decision = replace(a_decision(served), flip=flip)
+    standing.take(ended(decision, fleet=fleet, api_calls={"ec2:DescribeVolumes": 1}))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    with serving(standing, address="127.0.0.1", port=port):
+        text = fetch(f"http://127.0.0.1:{port}/metrics")
+
+    for metric in METRICS:
+        assert f"# TYPE {metric.full_name} {metric.kind}\n" in text
+        assert f"\n{metric.full_name}{{" in text
+
+
+def test_nothing_listens_any_more_when_the_watch_is_over(desk, lab):
+    add_calm(lab)
+    ran = desk.run("watch", "--passes", "1", "--metrics-port", "0")
+
+    assert ran.code == 0
+    with pytest.raises(URLError):
+        fetch(ADDRESS.search(ran.err)[1])
+
+
+def test_a_port_that_is_taken_is_misuse_before_aws_is_asked_anything(desk, lab):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ran = desk.run("watch", "--metrics-port", port)
+
+    assert ran.code == 2
+    assert ran.complaints == [
+        f"burstctl: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0 is any that is free"
+    ]
+    assert not lab.faults.calls()
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "nowhere.invalid", "not an address"])
+def test_an_address_of_another_machine_is_misuse(desk, lab, address, monkeypatch):
+    def resolve(host, *given, **more):
+        if not host[0].isdigit():
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return real(host, *given, **more)
+
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    ran = desk.run("watch", "--metrics-port", "0", "--metrics-address", address)
+
+    assert ran.code == 2
+    assert ran.complaints == [
+        f"burstctl: --metrics-address {address!r} is no address of this machine: leave it out for 127.0.0.1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--once", "--metrics-port", "0"], "leave out --metrics-port"),
+        (["--metrics-address", "127.0.0.1"], "--metrics-address needs --metrics-port"),
+        (["--metrics-port", "65536"], "Invalid value for '--metrics-port'"),
+    ],
+)
+def test_what_makes_no_sense_is_misuse(desk, lab, arguments, said):
+    ran = desk.run("watch", *arguments)
+
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_beyond_loopback_it_says_that_names_can_be_read(desk, lab):
+    add_calm(lab)
+    said = desk.run("watch", "--passes", "1", "--metrics-port", "0", "--metrics-address", "0.0.0.0").err
+    assert "whoever reaches this address reads the names of your volumes" in said
+
+
+def test_a_mistake_in_what_is_told_ends_no_watch(desk, lab, monkeypatch):
+    def take(self, ended):
+        raise LookupError("a bug")
+
+    add_critical(lab)
+    monkeypatch.setattr(Standing, "take", take)
+    ran = desk.run("watch", "--passes", "1", "--metrics-port", "0")
+
+    assert ran.code == 3
+    assert ran.complaints[0].startswith("burstctl: unexpected LookupError: a bug;")
+
+
+def test_who_wants_no_metrics_does_not_wait_for_what_tells_them():
+    code = (
+        "import sys, burstctl.commands.watch, burstctl.commands.assess\n"
+        "print([name for name in sys.modules if name.startswith(('prometheus_client', 'burstctl.exporter'))])"
+    )
+    roots = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "runbooks"))
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": roots},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ran.stdout.strip() == "[]"
+
+
+# -- a real Prometheus
+
+
+@contextmanager
+def a_prometheus(directory, url):
+    """Debian's own, which asks every second; what asks its HTTP API."""
+    host = url.removeprefix("http://").removesuffix("/metrics")
+    config = directory / "prometheus.yml"
+    job = {"job_name": "burstwatch", "static_configs": [{"targets": [host]}]}
+    config.write_text(json.dumps({"global": {"scrape_interval": "1s"}, "scrape_configs": [job]}))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = [
+        f"--config.file={config}",
+        f"--storage.tsdb.path={directory / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with (directory / "prometheus.log").open("w") as log:
+        process = subprocess.Popen([PROMETHEUS, *arguments], stdout=log, stderr=log)
+        try:
+            yield lambda query: asked(port, query)
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def asked(port, query):
+    try:
+        answer = json.loads(fetch(f"http://127.0.0.1:{port}/api/v1/query?query={quote(query)}"))
+    except OSError:
+        return []
+    return answer["data"]["result"]
+
+
+@pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed (Debian: prometheus)")
+def test_a_real_prometheus_scrapes_it_and_answers_about_the_fleet(desk, lab):
+    critical = add_critical(lab, HOSTILE)
+    add(lab, "low", balance_pct=80)
+    with a_watch(desk) as url, a_prometheus(desk.directory, url) as query:
+        [up] = wait_for(lambda: query("up == 1"))
+        joined = query(
+            "burstwatch_volume_time_to_empty_seconds"
+            " * on (region, volume_id) group_left (name) burstwatch_volume_info"
+        )
+        [balance] = query(f'burstwatch_volume_burst_balance_ratio{{volume_id="{critical}"}}')
+        levels = query("burstwatch_volumes > 0")
+
+    assert up["metric"]["job"] == "burstwatch"
+    assert balance["value"][1] == "0.33"
+    assert {each["metric"]["volume_id"]: float(each["value"][1]) for each in joined} == {critical: 600}
+    assert joined[0]["metric"]["name"].startswith('x"} 1')
+    assert {each["metric"]["level"]: each["value"][1] for each in levels} == {"critical": "1", "watch": "1"}
