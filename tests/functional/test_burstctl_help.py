@@ -69,7 +69,7 @@ def test_without_arguments_it_helps(desk):
 
     assert ran.code == 0
     assert all(f"\n  {name} " in ran.out for name in COMMANDS)
-    assert "3 a volume needs attention" in ran.out
+    assert "3 something needs attention" in " ".join(ran.out.split())
 
 
 def test_policy_without_a_command_helps(desk):

@@ -5,6 +5,7 @@ That their commands do what they show is proved in ``tests/runbooks``.
 
 import re
 import shlex
+from contextlib import suppress
 
 import click
 import pytest
@@ -12,8 +13,13 @@ from operators_desk import ROOT
 from some_alerts import a_digest, alerts_about_events
 
 from burstctl.main import burstctl
+from burstwatch.core.advise import Verdict
 from burstwatch.core.alerts import AlertKind
+from burstwatch.core.assess import UnknownReason
 from burstwatch.core.guards import OF_AWS, Guard, guard_page
+from burstwatch.core.levels import Level
+from burstwatch.core.outcome import Done
+from burstwatch.core.policy import Mode
 
 RUNBOOKS = ROOT / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("*.md"))
@@ -28,6 +34,7 @@ ALARMS = sorted(
 )
 PLANNED_JOBS = [
     "BeforeAMigrationNight",
+    "BeforeAuto",
     "CreditResetExperiment",
     "EtcdOnGp2",
     "LessIoInstead",
@@ -110,6 +117,22 @@ def anchors_in(text):
         re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()) for line in text.splitlines() if line[:1] == "#"
     )
     return {heading.replace(" ", "-") for heading in headings} | set(re.findall(r'<a id="(\w+)">', text))
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_in_a_sentence_is_one(page):
+    """Those in console blocks are run. A sentence may leave out what its reader knows, but invent nothing."""
+    prose = re.sub(r"(?ms)^ *```.*?```$", "", page.read_text())
+    for line in re.findall(r"`(burstctl [a-z][^`…|]*)`", prose):
+        with suppress(click.MissingParameter, click.BadOptionUsage, click.BadParameter):
+            accepts(burstctl, shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize(
+    "word", [*Level, *Mode, *UnknownReason, *Done, *Verdict], ids=lambda word: f"{type(word).__name__}-{word}"
+)
+def test_the_glossary_has_every_word_that_outputs_use(word):
+    assert f"`{word}`" in (ROOT / "docs" / "glossary.md").read_text()
 
 
 @pytest.mark.parametrize("alert", [a_digest(), *alerts_about_events()], ids=lambda alert: alert.kind)

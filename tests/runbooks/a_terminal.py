@@ -1,0 +1,181 @@
+"""A terminal for tests: a real bash, in which burstctl and aws are answered by this process."""
+
+import fcntl
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from shlex import quote
+
+PATIENCE_S = 60.0
+WIDTH = 80
+
+_PROLOGUE = """\
+__ask() {
+  local is_shown=1 code
+  [ /dev/fd/1 -ef /dev/fd/7 ] || is_shown=0
+  printf '%s\\0' "$PWD" "$is_shown" "$@" > "$__folder/request"
+  printf 'ask\\n' >&8
+  IFS= read -r code <&9
+  . "$__folder/answer"
+  return "$code"
+}
+date() {
+  local words=() base=$__now
+  while [ $# -gt 0 ]; do
+    case $1 in -d) base="$__now $2"; shift 2 ;; *) words+=("$1"); shift ;; esac
+  done
+  command date -d "$base" "${words[@]}"
+}
+export LC_ALL=C.UTF-8 TZ=UTC
+"""
+
+
+class Screen(StringIO):
+    """One of a program's two ways out; what it writes stands in ``written`` in the order of both."""
+
+    encoding = "utf-8"
+
+    def __init__(self, way: int, written: list[tuple[int, str]], *, is_terminal: bool) -> None:
+        super().__init__()
+        self._way, self._written, self._is_terminal = way, written, is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def write(self, text: str) -> int:
+        self._written.append((self._way, text))
+        return len(text)
+
+
+class Keyboard(StringIO):
+    """Somebody who answers every question with yes, as the page's reader does."""
+
+    def __init__(self, echo: Screen) -> None:
+        super().__init__()
+        self._echo = echo
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, *_: object) -> str:
+        self._echo.write("y\n")
+        return "y\n"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A program called by name, with its words, and whether its stdout is what the person sees."""
+
+    name: str
+    words: list[str]
+    is_shown: bool
+
+
+def _above_nine(fd: int) -> int:
+    """The same pipe under a number that is none of those that the shell gives away."""
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(fd)
+    return moved
+
+
+@dataclass
+class Terminal:
+    """A bash in ``folder`` that keeps functions, variables and its place from command to command.
+
+    Programs in ``answered`` are run by this process: each takes what was asked and answers its exit code and
+    what it wrote, by way out and in order. ``now`` is what the shell's ``date`` takes for now.
+    """
+
+    folder: Path
+    answered: Mapping[str, Callable[[Asked], tuple[int, list[tuple[int, str]]]]]
+    now: Callable[[], str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def open(self):
+        (asks, asking), (answer, answers) = map(_above_nine, os.pipe()), map(_above_nine, os.pipe())
+        self._asks, self._answers = asks, answers
+        self._said = (self.folder / ".said").open("wb")
+        self._bash = subprocess.Popen(
+            ["bash", "--norc", "--noprofile"],
+            stdin=subprocess.PIPE,
+            stdout=self._said,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **self.environment},
+            pass_fds=(asking, answer),
+        )
+        try:
+            functions = "".join(f'{name}() {{ __ask {name} "$@"; }}\n' for name in self.answered)
+            self._tell(f"exec 7>&1 8>&{asking} {asking}>&- 9<&{answer} {answer}<&-\n")
+            self._tell(f"__folder={quote(str(self._private))}\n{_PROLOGUE}{functions}")
+            os.close(asking)
+            os.close(answer)
+            yield self
+        finally:
+            self._bash.kill()
+            self._bash.stdin.close()
+            self._bash.wait()
+            self._said.close()
+            os.close(asks)
+            os.close(answers)
+
+    @property
+    def _private(self) -> Path:
+        place = self.folder / ".terminal"
+        place.mkdir(exist_ok=True)
+        return place
+
+    def run(self, text: str) -> tuple[int, str]:
+        """Paste it; its exit code, and what is seen then."""
+        before = (self.folder / ".said").stat().st_size
+        (self._private / "command").write_text(f"{text}\n")
+        self._tell(
+            f'__now={quote(self.now())}; . "$__folder/command" </dev/null; printf "done %s\\n" $? >&8\n'
+        )
+        code = self._wait()
+        with (self.folder / ".said").open("rb") as said:
+            said.seek(before)
+            return code, said.read().decode(errors="replace")
+
+    def _tell(self, text: str) -> None:
+        self._bash.stdin.write(text.encode())
+        self._bash.stdin.flush()
+
+    def _wait(self) -> int:
+        until_s = time.monotonic() + PATIENCE_S
+        while True:
+            ready, _, _ = select.select([self._asks], [], [], max(0.0, until_s - time.monotonic()))
+            assert ready, f"bash is not done after {PATIENCE_S:g} s"
+            line = self._read_line()
+            assert line, "bash is gone"
+            if line.startswith("done "):
+                return int(line.removeprefix("done "))
+            self._answer()
+
+    def _read_line(self) -> str:
+        line = b""
+        while not line.endswith(b"\n"):
+            byte = os.read(self._asks, 1)
+            if not byte:
+                return ""
+            line += byte
+        return line.decode().strip()
+
+    def _answer(self) -> None:
+        place, is_shown, name, *words = (self._private / "request").read_text().split("\0")[:-1]
+        before = Path.cwd()
+        os.chdir(place)
+        try:
+            code, written = self.answered[name](Asked(name, words, is_shown == "1"))
+        finally:
+            os.chdir(before)
+        said = "".join(f"printf %s {quote(text)} >&{way}\n" for way, text in written if text)
+        (self._private / "answer").write_text(said)
+        os.write(self._answers, f"{code}\n".encode())

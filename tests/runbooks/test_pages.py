@@ -1,0 +1,175 @@
+"""Every command on every page does what the page shows; ``--rewrite`` shows anew what it does."""
+
+import re
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from a_stage import a_stage
+from operators_desk import ROOT
+from scenes import LABS, SCENES, a_calm_fleet
+from shown import ASKED_FOR, Command, Page, is_as_shown
+
+from burstwatch.core.alerts import AlertKind
+
+PAGES = [
+    *sorted((ROOT / "runbooks").glob("*.md")),
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "ddprobe" / "ddprobe.md",
+]
+HOME = "/home/anna"
+PASSED = {0, 3, 4}
+"""Done; and done with a volume that needs attention, or one that was refused: pages are about those."""
+
+ELSEWHERE = {
+    "cdk": "tests/e2e deploys, lists and destroys the stack",
+    "make": "this is make test; the demo is run by tests/lab and tests/e2e",
+    "burstlab": "needs root and loop devices; tests/lab runs it where there are",
+    "sudo": "needs root and loop devices; tests/lab runs it where there are",
+    "git": "changes the checkout",
+    "docker": "needs a docker daemon on the host of the volume",
+    "systemctl": "changes the host",
+    "kubectl": "needs a cluster",
+    "apt-get": "changes the host",
+    "iotop": "needs root and a terminal of its own",
+    "mount": "changes the host",
+    "swapon": "changes the host",
+}
+"""Programs that are not run here, and why."""
+
+
+def page_id(page: Path) -> str:
+    """What a page and its scene are called; two are called README."""
+    if page.parent.name == "runbooks":
+        return "index" if page.stem == "README" else page.stem
+    return str(page.relative_to(ROOT).with_suffix(""))
+
+
+def why_not(page: Page, command: Command) -> str | None:
+    """Why a command is not run here; None if it is."""
+    if page.path.stem == "ddprobe":
+        return "ddprobe: shown as it is on a throttled disk; tests/probe brings that about"
+    if "/proc/pressure" in command.text and not Path("/proc/pressure/io").exists():
+        return "cat: this kernel does not account for pressure"
+    words = re.findall(r"(?:^|&&|\|\||[;|\n]|\$\(|\bdo\b)\s*(?:\w+=\S+ )*([\w./-]+)", command.text)
+    names = [Path(word).name for word in words]
+    return next((f"{name}: {ELSEWHERE[name]}" for name in names if name in ELSEWHERE), None)
+
+
+@dataclass
+class Performance:
+    """A page being played: its stage and its terminal, set anew where the page says so."""
+
+    path: Path
+    monkeypatch: Any
+
+    def __enter__(self):
+        self._ending = ExitStack()
+        try:
+            self.set_up()
+        except BaseException:
+            self._ending.close()
+            raise
+        return self
+
+    def __exit__(self, *error):
+        self._ending.close()
+
+    def set_up(self, name: str | None = None) -> None:
+        self._ending.close()
+        self._home = self._ending.enter_context(TemporaryDirectory(prefix=""))
+        name = name or page_id(self.path)
+        stage = a_stage(Path(self._home), self.monkeypatch, **LABS.get(name, {}))
+        self.stage = self._ending.enter_context(stage)
+        SCENES.get(name, a_calm_fleet)(self.stage)
+        self.terminal = self._ending.enter_context(self.stage.terminal())
+
+    def paste(self, text: str) -> tuple[int, str]:
+        """Exit code and what is seen; the desk's home, another each time, is called as pages call it."""
+        code, said = self.terminal.run(text)
+        return code, said.replace(self._home, HOME)
+
+    def direct(self, aside: str) -> None:
+        """A stage direction, which only the page's source shows."""
+        if aside == "afresh":
+            self.set_up()
+        elif found := re.fullmatch(r"scene (\w+)", aside):
+            self.set_up(found[1])
+        elif found := re.fullmatch(r"(\d+) min later", aside):
+            self.stage.later(int(found[1]))
+            self.stage.watch(acts=True)
+        else:
+            raise AssertionError(f"nobody knows how to play {aside!r}: afresh, scene NAME, 30 min later")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_id)
+def test_every_command_does_what_the_page_shows(path, monkeypatch, request):
+    page = Page.read(path)
+    with Performance(path, monkeypatch) as performance:
+        if page_id(path) in set(AlertKind):
+            assert path.stem in performance.stage.kinds()
+        outputs = play(page, performance)
+    if request.config.getoption("--rewrite"):
+        page.rewrite(outputs)
+        return
+    for place, said in outputs.items():
+        command = page.commands[place]
+        told = "\n".join(said)
+        assert is_as_shown(command.shown, said), (
+            f"{path.name}:{command.line}: $ {command}\nsays now:\n{told}\n"
+            "pytest tests/runbooks --rewrite shows it: read the difference before you commit it"
+        )
+
+
+def play(page: Page, performance: Performance) -> dict[int, list[str]]:
+    """Paste one command after the other; what those said that the page shows an output of."""
+    outputs = {}
+    for place, command in enumerate(page.commands):
+        for aside in command.asides:
+            performance.direct(aside)
+        if why_not(page, command):
+            check_syntax(performance.terminal, command)
+            continue
+        code, said = performance.paste(command.text)
+        assert code in PASSED or command.shown, (
+            f"{page.path.name}:{command.line}: $ {command.text}\n{said}exit code {code}"
+        )
+        if command.shown:
+            outputs[place] = [line.rstrip() for line in said.rstrip("\n").splitlines()]
+    return outputs
+
+
+def check_syntax(terminal, command: Command) -> None:
+    (terminal.folder / "unrun.sh").write_text(f"{command.text}\n")
+    code, said = terminal.run("bash -n unrun.sh")
+    assert code == 0, f"{command.text}: {said}"
+
+
+def test_how_many_commands_there_are():
+    """``pytest -s`` prints it, for the documents."""
+    counted: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    shown = 0
+    for page in map(Page.read, PAGES):
+        for command in page.commands:
+            why = why_not(page, command)
+            counted["executed" if why is None else "not executed"] += 1
+            shown += why is None and bool(command.shown)
+            if why:
+                reasons[why] += 1
+    lines = [f"  {times} not executed, {why}" for why, times in sorted(reasons.items())]
+    of_all = f"{counted.total()} commands on {len(PAGES)} pages: {counted['executed']} executed"
+    print(f"\n{of_all}, {shown} with their output", *lines, sep="\n")  # noqa: T201 - what it is for
+    assert counted["executed"] > 3 * counted["not executed"]
+
+
+def test_no_page_still_asks_for_an_output():
+    asking = [
+        f"{path.name}:{c.line}" for path in PAGES for c in Page.read(path).commands if ASKED_FOR in c.shown
+    ]
+    assert asking == []
