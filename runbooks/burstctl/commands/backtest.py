@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from burstctl.backtesting.backtest import Backtest, Question, run_backtest
+from burstctl.backtesting.backtest import Backtest, CalmSieve, Question, run_backtest
 from burstctl.backtesting.csv_file import MOST_GIB, read_recordings
 from burstctl.backtesting.day_bar import DayBar
 from burstctl.backtesting.document import to_document
@@ -102,18 +102,18 @@ def backtest(
     if files:
         source = find_policy(options.policy, os.environ)
         place = Place(region=options.region or os.environ.get("AWS_REGION") or _SOMEWHERE)
-        question = asked(source.read(), source, place)
+        sieve = CalmSieve(asked(source.read(), source, place))
         say(f"policy: {source}")
-        recorded = from_files(read_recordings([*files, *map(Path, volumes)], size), days)
-        return _answer(_replay(recorded, question), options, time(), everything=everything)
+        recorded = from_files(read_recordings([*files, *map(Path, volumes)], size), days, sieve)
+        return _answer(_replay(recorded, sieve), options, time(), everything=everything)
     if size is not None:
         raise click.UsageError("--size is about files: add --csv FILE.")
     ids = [VolumeId().convert(each, None, click.get_current_context()) for each in volumes]
     request = Request(volume_ids=list(dict.fromkeys(ids)), days=days or _DAYS, assumes_yes=yes)
     with reading_desk(options) as desk:
-        recorded = read_recorded(desk, request)
-        question = asked(desk.shell.policy, desk.policy_source, desk.shell.place)
-        return _answer(_replay(recorded, question), options, desk.shell.clock(), everything=everything)
+        sieve = CalmSieve(asked(desk.shell.policy, desk.policy_source, desk.shell.place))
+        recorded = read_recorded(desk, request, sieve)
+        return _answer(_replay(recorded, sieve), options, desk.shell.clock(), everything=everything)
 
 
 def _question(
@@ -135,11 +135,11 @@ def _question(
     )
 
 
-def _replay(recorded: Recorded, question: Question) -> Backtest:
+def _replay(recorded: Recorded, sieve: CalmSieve) -> Backtest:
     bar = DayBar()
     bar.begin("replaying")
     try:
-        return run_backtest(recorded, question, report_progress=bar.report)
+        return run_backtest(recorded, sieve, report_progress=bar.report)
     finally:
         bar.end()
 
