@@ -29,7 +29,9 @@ IO2 = Configuration(volume_type=VolumeType.IO2, iops=4_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite", action="store_true", help="write transcripts, golden pictures and the output on pages anew")
+    parser.addoption(
+        "--rewrite", action="store_true", help="write transcripts, pictures and the output on pages anew"
+    )
 
 
 def at(clock: str | float) -> float:

@@ -19,6 +19,9 @@ from burstwatch.core.target import InstanceLimits
 from burstwatch.core.volume import Volume
 
 _LONG_SPAN_S: Final = PERIOD_S * (max(HORIZONS_MIN) + 5)
+
+_TIME_FOR_CAUSES_S: Final = 30.0
+"""A pass that is slower asks no more: its alerts are to be out before its tick is anybody's again."""
 OPERATIONS_SPAN_S: Final = PERIOD_S * 15
 _INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
 """An instance's balances come every five minutes: this far back there is one, even a late one."""
@@ -156,6 +159,8 @@ class Gathering:
         """What CloudWatch tells at once of volumes that drain, by volume id; empty where nobody can ask."""
         if self.causes is None or not volume_ids:
             return {}
+        if self.time_s - self.now_s > _TIME_FOR_CAUSES_S:
+            return dict.fromkeys(volume_ids, Traces(not_read="this pass took too long for it"))
         found = self.causes.read(volume_ids, self.now_s)
         self._report_all(found.unread)
         return found.traces

@@ -183,7 +183,14 @@ def dry_words(decision: Decision, now_s: float) -> str:
         return "now"
     else:
         when = _empty_words(empty_s, now_s)
-    return when if decision.level is Level.OK else f"{when}, not before {format_clock(now_s + soonest_s)}"
+    return when if decision.level is Level.OK else f"{when}, {bound_words(soonest_s, now_s)}"
+
+
+def bound_words(soonest_s: float, now_s: float) -> str:
+    """``not before 17:58``; a bound that is more than a day away is no time of today."""
+    if soonest_s < _DAY_S:
+        return f"not before {format_clock(now_s + soonest_s)}"
+    return f"not within {int(soonest_s // 3600)} h"
 
 
 def _empty_words(empty_s: float, now_s: float) -> str:

@@ -97,13 +97,14 @@ def a_history(*, gap_h=(6, 8)):
     return History(period_s=FINE.period_s, balance=Series.of(known), read_ops=ops, write_ops=ops)
 
 
-def told(decision, history=None):
+def told(decision, history=None, **given):
     sources = Sources(
         volume=decision.assessment.volume,
         history=history or a_history(),
         start_s=FINE.start_s,
         now_s=NOW_S,
         assessment=decision.assessment,
+        **given,
     )
     return Told(decision=decision, chronology=chronicle(sources), story=a_story(decision))
 

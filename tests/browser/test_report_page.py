@@ -3,25 +3,30 @@
 import base64
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from chromium import a_chromium
+from chromium import PATIENCE_S, a_chromium
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 from some_pages import (
     a_fleet,
     a_reported,
     a_row,
+    a_story,
     calm,
     critical,
     dry,
     page_of,
     silent,
+    told,
     volume_id,
     warning,
 )
 
+from burstwatch.core.ledger import EntryKind, LedgerEntry
 from conftest import balances
 
 MOST_MS = 2_000
@@ -122,6 +127,20 @@ def the_open(browser):
     )
 
 
+def await_open(browser, title):
+    """The address is changed first, the page of the volume follows in its own time."""
+    WebDriverWait(browser, PATIENCE_S, poll_frequency=0.02).until(lambda _: the_open(browser) == title)
+
+
+def await_focus(browser, text):
+    WebDriverWait(browser, PATIENCE_S, poll_frequency=0.02).until(lambda _: focused(browser) == text)
+
+
+def open_first(browser):
+    click(browser, "#rows a")
+    await_open(browser, names(browser)[0])
+
+
 def test_the_urgent_come_first_and_the_head_says_how_bad_it_is(few):
     assert text_of(few, "h1") == "1 volume is dry, 2 more run dry soon, 1 tells nothing"
     assert text_of(few, ".next").startswith("Next: ci-7, dry about 12:0")
@@ -132,7 +151,7 @@ def test_the_urgent_come_first_and_the_head_says_how_bad_it_is(few):
 
 
 def test_it_asks_nothing_of_the_network_and_has_nothing_to_complain_of(few):
-    few.find_element(By.CSS_SELECTOR, "#rows a").click()
+    open_first(few)
     messages = [json.loads(each["message"])["message"] for each in few.get_log("performance")]
     asked = {
         each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"
@@ -220,12 +239,12 @@ def test_all_of_it_can_be_done_with_keys(few):
     press(few, Keys.END)
     assert focused(few) == "web-6"
     press(few, Keys.HOME, "j", Keys.ENTER)
-    assert the_open(few) == "ci-7"
+    await_open(few, "ci-7")
     press(few, "j")
-    assert the_open(few) == "build-3"
+    await_open(few, "build-3")
     press(few, Keys.ESCAPE)
-    assert the_open(few) is None
-    assert focused(few) == "build-3"
+    await_open(few, None)
+    await_focus(few, "build-3")
 
 
 def test_tab_reaches_everything_that_can_be_pressed_and_each_has_a_name(few):
@@ -255,7 +274,7 @@ def test_a_focus_is_seen(few):
 
 
 def test_a_volumes_page_has_its_picture_its_numbers_its_story_and_commands(few):
-    click(few, "#rows a")
+    open_first(few)
     assert the_open(few) == "etcd-1"
     assert few.execute_script("return location.hash") == f"#{volume_id(1)}"
     facts = text_of(few, "#detail-facts")
@@ -266,12 +285,12 @@ def test_a_volumes_page_has_its_picture_its_numbers_its_story_and_commands(few):
     assert "level warning -> critical" in story
     assert f"burstctl explain {volume_id(1)} --region us-east-1" in text_of(few, "#detail-commands")
     few.back()
-    assert the_open(few) is None
+    await_open(few, None)
 
 
 def test_a_link_to_a_volume_opens_it(browser, folder):
     opened(browser, folder / "few.html", a_reported(FEW), fragment=f"#{volume_id(3)}")
-    assert the_open(browser) == "build-3"
+    await_open(browser, "build-3")
 
 
 def test_a_picture_never_bridges_a_gap_and_shows_what_is_to_come(browser, folder):
@@ -308,7 +327,7 @@ def test_a_picture_is_read_by_pointing_or_with_the_arrows(browser, folder):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read_in_both_themes(few, scheme):
     theme(few, scheme)
-    few.execute_script("document.querySelector('#rows a').click()")
+    open_first(few)
     found = few.execute_script(CONTRASTS)
     few.execute_script("document.querySelector('dialog').close()")
     click(few, "button[data-level=critical]")
@@ -341,8 +360,79 @@ def test_on_a_narrow_screen_nothing_hangs_over(few):
     few.refresh()
     assert few.execute_script("return document.documentElement.scrollWidth") <= 390
     assert few.execute_script("return document.getElementById('scroller').scrollWidth") <= 390
-    click(few, "#rows a")
+    open_first(few)
     assert few.execute_script("return document.querySelector('dialog').scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("pixels", [390, 700, 1000, 1360])
+def test_a_long_table_is_as_wide_as_the_screen_and_its_rows_are_of_one_height(browser, folder, pixels):
+    width(browser, pixels)
+    opened(
+        browser, folder / "long.html", a_reported([*FEW, *(calm(100 + n, f"shelf-{n}") for n in range(90))])
+    )
+    assert browser.find_elements(By.CSS_SELECTOR, "#rows .spacer")
+    wide, heights, inner, outer = browser.execute_script(
+        "const all = (css) => [...document.querySelectorAll(css)];"
+        "const rows = all('#rows tr:not(.spacer)');"
+        "const heights = new Set(rows.map((row) => row.offsetHeight));"
+        "return [rows[0].querySelector('.volume').offsetWidth, [...heights],"
+        " rows[0].lastElementChild.offsetParent ? rows[0].getBoundingClientRect().width : "
+        " all('#rows tr:first-child td').reduce((sum, cell) => sum + cell.offsetWidth, 0),"
+        " document.getElementById('scroller').clientWidth]"
+    )
+    assert wide >= 120
+    assert heights == [52]
+    assert inner == pytest.approx(outer, abs=2)
+
+
+def test_who_closes_a_volume_is_back_where_it_was_opened(few):
+    link = few.find_element(By.CSS_SELECTOR, ".card:nth-child(2) h3 a")
+    link.send_keys(Keys.ENTER)
+    await_open(few, "ci-7")
+    press(few, Keys.ESCAPE)
+    await_open(few, None)
+    assert few.switch_to.active_element == link
+    link.send_keys(Keys.ENTER)
+    await_open(few, "ci-7")
+    press(few, "j", Keys.ESCAPE)
+    await_open(few, None)
+    await_focus(few, "build-3")  # who went on is at the row of the one seen last
+    assert few.execute_script("return document.getElementById('rows').contains(document.activeElement)")
+
+
+def test_what_was_not_read_is_no_gap_and_stands_at_the_top(browser, folder):
+    unread = {volume_id(3): "cloudwatch:GetMetricData: AccessDenied", volume_id(5): "the same"}
+    reported = a_reported(FEW, unread=unread, balances={})
+    opened(browser, folder / "unread.html", reported, fragment=f"#{volume_id(3)}")
+    bands = "#detail-picture .band.absent title"
+    said = [each.get_attribute("textContent") for each in browser.find_elements(By.CSS_SELECTOR, bands)]
+    assert said == ["could not be read"]
+    press(browser, Keys.ESCAPE)
+    [cell] = [row for row in browser.find_elements(By.CSS_SELECTOR, "#rows tr") if "web-5" in row.text]
+    assert "not read" in cell.text
+    banner = browser.find_element(By.CSS_SELECTOR, "[role=alert]")
+    assert banner.is_displayed()
+    assert "This page is not whole. Not read: the picture of" in banner.text
+
+
+def test_of_crowded_marks_the_newest_have_their_letters(browser, folder):
+    step = a_story(FEW[0])[0].at_s
+    changes = [
+        LedgerEntry(
+            volume_id=volume_id(3), revision=step + nth, kind=EntryKind.LEVEL_CHANGED, at_s=step + nth,
+            body={"from": "ok", "to": level},
+        )
+        for nth, level in enumerate(["warning", "warning", "warning", "critical", "exhausted"])
+    ]  # fmt: skip
+    reported = a_reported(FEW)
+    tale = reported.told[volume_id(3)]
+    tales = {
+        **reported.told,
+        volume_id(3): replace(tale, chronology=told(FEW[1], entries=changes).chronology),
+    }
+    opened(browser, folder / "crowded.html", replace(reported, told=tales), fragment=f"#{volume_id(3)}")
+    letters = browser.find_elements(By.CSS_SELECTOR, "#detail-picture .marks text")
+    assert [each.text for each in letters] == ["E", "C", "W"]
 
 
 def test_without_script_it_still_tells_what_matters(browser, folder):
@@ -386,7 +476,7 @@ def test_hostile_names_and_tags_stay_text(browser, folder):
     shown = names(browser)
     for name in HOSTILE[:7]:
         assert name in shown
-    click(browser, "#rows a")
+    open_first(browser)
     assert HOSTILE[0] in text_of(browser, "#detail-title")
     press(browser, "j")
     assert "Tag" in text_of(browser, "#detail-facts")
@@ -405,7 +495,7 @@ def test_a_name_that_turns_the_line_round_or_never_ends_is_made_harmless(browser
     opened(browser, folder / "odd.html", a_reported([*fleet, a_row(2, balances(10.0), turned)]))
     assert sorted(names(browser)) == ["abc?txt.exe?", "x" * 39 + "…"]
     assert "\u202e" not in browser.page_source
-    click(browser, "#rows a")
+    open_first(browser)
     assert browser.execute_script("return document.querySelector('dialog').scrollWidth <= innerWidth")
     assert (folder / "odd.html").stat().st_size < 100_000
 

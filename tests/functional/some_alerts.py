@@ -98,6 +98,7 @@ def a_told_drain(text: str | None = None, **evidence) -> Alert:
         "from_pct": 100.0,
         "to_pct": 31.5,
         "lasted_s": 1_320,
+        "served_min": 22,
         "read_iops": 600.0,
         "write_iops": 1_800.0,
         "read_kib": 4.0,

@@ -231,6 +231,7 @@ def test_no_region(desk, lab):
 
 
 def test_an_unknown_profile_and_a_ledger_that_is_none(desk, lab):
+    add_calm(lab)
     assert (
         "could not be found" in the_one(desk.run("doctor", "--json", "--profile", "x"), "credentials")["seen"]
     )
@@ -388,6 +389,7 @@ def test_a_ledger_of_the_first_schema_is_upgraded_by_others(desk, lab):
 
 
 def test_a_ledger_of_another_account_hides_no_volume(desk, lab):
+    add_calm(lab)
     with desk.open_ledger() as ledger:
         ledger.bind("account 1 in eu-west-1")
 
@@ -554,3 +556,36 @@ def test_a_topic_that_alerts_do_not_get_to(desk, lab, topic_arn, seen):
 
     assert told["verdict"] == "broken"
     assert told["seen"].startswith(seen)
+
+
+def test_where_aws_was_silent_once_it_is_not_asked_twice_again(desk, lab, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    lab.faults.add(Fault(action="GetCallerIdentity", kind="reset"))
+    lab.faults.add(Fault(action="ListServiceQuotas", kind="reset"))
+    add_calm(lab)
+
+    ran = desk.run("doctor", "--json")
+
+    assert lab.faults.calls()["GetCallerIdentity"] == 2
+    assert lab.faults.calls()["ListServiceQuotas"] == 1
+    assert {each["verdict"] for each in found(ran, "volumes")} == {"ok"}, "the others may be there"
+
+
+def test_a_region_without_a_volume_is_not_called_well_watched(desk, lab):
+    told = the_one(desk.run("doctor", "--json"), "volumes")
+
+    assert (told["verdict"], told["seen"]) == (
+        "skipped",
+        "there is no gp2 volume in us-east-1: nothing is watched",
+    )
+    assert "--region" in told["fix"]
+
+
+def test_volumes_that_opted_in_where_nobody_is_known_to_flip(desk, lab):
+    add_calm(lab, tags=AUTO)
+
+    told = the_one(desk.run("doctor", "--json"), "opt-in")
+
+    assert told["verdict"] == "skipped"
+    assert told["seen"].endswith(": no stack is known that would flip them")
+    assert told["fix"] == "a burstctl watch --act flips them, for as long as it runs"

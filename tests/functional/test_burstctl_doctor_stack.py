@@ -243,3 +243,21 @@ def test_a_card_that_cannot_be_read(desk, lab):
     told = the_one(ran, "stack")
     assert told["verdict"] == "broken"
     assert "/burstwatch/deployments/odd cannot be read" in told["seen"]
+
+
+def test_whom_a_function_tells_whose_settings_may_not_be_seen_is_not_known(desk, lab, things):
+    """Neither that nobody hears, nor that there is no Slack."""
+    sns = lab.client("sns")
+    topic_arn = "arn:aws:sns:us-east-1:123456789012:burstwatch"
+    for one in sns.list_subscriptions_by_topic(TopicArn=topic_arn)["Subscriptions"]:
+        sns.unsubscribe(SubscriptionArn=one["SubscriptionArn"])
+    things.denied = {"GetFunctionConfiguration"}
+
+    ran = desk.run("doctor", "--json")
+
+    assert the_one(ran, "subscriptions")["verdict"] == "skipped"
+    assert "its settings were not seen" in the_one(ran, "subscriptions")["seen"]
+    assert the_one(ran, "slack")["seen"] == (
+        "whether the stack tells Slack is not known, because of what is said at functions"
+    )
+    assert "lambda:GetFunctionConfiguration" in the_one(ran, "functions")["about"]

@@ -14,7 +14,7 @@ from burstctl.command import Options
 from burstctl.desk import modifying_desk
 from burstctl.experimenting import running, waiting
 from burstctl.experimenting.examining import Wanted, examine
-from burstctl.experimenting.journal import Shelf, Stage
+from burstctl.experimenting.journal import JournalError, Shelf, Stage
 from burstctl.main import main
 from burstctl.stopping import StopSignal
 from burstlab.faults import Fault
@@ -675,3 +675,139 @@ def test_another_experiment_can_follow(desk, lab, naps):
     assert f"| Volume | {volume_id} |" in Path(ran.document["report"]).read_text()
     assert modified(lab, volume_id) == ["io1", "gp2", "gp3", "gp2"]
     assert len(journals(desk)) == len(reports(desk)) == 2
+
+
+def at_stage(desk, stage):
+    return lambda: bool(journals(desk)) and journals(desk)[0]["stage"] == stage
+
+
+def while_cloudwatch_refuses(lab):
+    fault = Fault(action="GetMetricData", code="AccessDenied", message="not you", status=403)
+    return lambda _stop=None: lab.faults.add(fault)
+
+
+def test_while_cloudwatch_does_not_answer_nothing_is_concluded(desk, lab, naps):
+    """The datapoints are kept for days: an hour without an answer is no hour without datapoints."""
+    volume_id = add_spare(lab)
+    naps.once(at_stage(desk, Stage.WATCHING), while_cloudwatch_refuses(lab))
+    naps.once(lambda: lab.clock.now() > START + timedelta(hours=4), lambda _: lab.faults.clear())
+
+    ran = desk.run(*COMMAND, volume_id, "--yes")
+
+    assert "\nKept. " in ran.out
+    assert "AccessDenied" in ran.err
+    assert "waited for until CloudWatch answers" in " ".join(ran.err.split())
+    assert [each["conclusion"] for each in journals(desk)] == ["kept"]
+    assert holds(desk) == []
+
+
+def test_what_cloudwatch_never_tells_is_not_waited_for_longer_than_a_day(desk, lab, naps):
+    volume_id = add_spare(lab)
+    naps.once(at_stage(desk, Stage.WATCHING), while_cloudwatch_refuses(lab))
+
+    ran = desk.run(*COMMAND, volume_id, "--yes")
+
+    assert ran.code == 0
+    assert [each["conclusion"] for each in journals(desk)] == ["unclear"]
+    assert timedelta(hours=24) < lab.clock.now() - START < timedelta(hours=28)
+    assert holds(desk) == []
+
+
+def test_the_answer_on_the_screen_is_that_of_the_report(desk, lab, naps, monkeypatch):
+    """Read once more for the screen alone, CloudWatch might say less."""
+    volume_id = add_spare(lab)
+    write = running.write_report
+
+    def write_and_fall_silent(*given):
+        write(*given)
+        while_cloudwatch_refuses(lab)()
+
+    monkeypatch.setattr(running, "write_report", write_and_fall_silent)
+    ran = desk.run(*COMMAND, volume_id, "--yes", "--json")
+
+    assert ran.document["conclusion"] == "kept"
+    assert [each["conclusion"] for each in journals(desk)] == ["kept"]
+
+
+def test_how_long_it_must_stay_is_not_reckoned_from_what_was_not_read(desk, lab, naps):
+    lab.fleet.change_settings(modifying_s=1500.0)
+    volume_id = add_spare(lab, size_gib=60, balance_pct=20)
+    naps.once(at_stage(desk, Stage.LEAVING), while_cloudwatch_refuses(lab))
+    naps.once(at_stage(desk, Stage.AWAY), lambda _: lab.faults.clear())
+
+    ran = desk.run(*COMMAND, volume_id, "--yes", "--json")
+
+    out, back = (each.started_at for each in lab.fleet.modifications(volume_id))
+    assert "no stay up to" not in ran.err
+    assert back - out > timedelta(minutes=50)
+    assert ran.document["conclusion"] == "kept"
+
+
+def test_a_ledger_out_of_reach_is_waited_for(desk, lab, naps):
+    """A network that is gone for a while ends nothing: the volume would be left on its target."""
+    a_stack(lab)
+    volume_id = add_spare(lab)
+    gone = [
+        Fault(action=action, code="InternalServerError", status=500, times=24)
+        for action in ("BatchGetItem", "Query", "GetItem")
+    ]
+    naps.once(is_away(lab, volume_id), lambda _: [lab.faults.add(each) for each in gone])
+
+    ran = desk.run(*COMMAND, volume_id, "--yes", "--json")
+
+    assert ran.code == 0
+    assert ran.document["conclusion"] == "kept"
+    assert "the ledger cannot be used and is tried again every minute" in " ".join(ran.err.split())
+
+
+def test_whatever_ends_it_says_where_the_volume_is_and_how_to_go_on(desk, lab, naps, monkeypatch):
+    volume_id = add_spare(lab)
+
+    def full(_self, _journal):
+        raise JournalError("the disk is full")
+
+    naps.once(is_away(lab, volume_id), lambda _: monkeypatch.setattr(Shelf, "save", full))
+    ran = desk.run(*COMMAND, volume_id, "--yes")
+
+    said = " ".join(ran.err.split())
+    assert ran.code == 1
+    assert ran.complaints == ["burstctl: the disk is full"]
+    assert f"it stopped here: {volume_id} is to become io1 with 3,000 IOPS; run it again to go on" in said
+    assert f"burstctl experiment credit-reset {volume_id}" in said
+
+
+def test_a_plan_that_was_looked_at_for_too_long_is_not_carried_out(desk, lab, naps):
+    """The question stood on the screen over lunch, and nobody knows the volume any more."""
+    volume_id = add_spare(lab)
+
+    ran = desk.run(*COMMAND, volume_id, answer="y", meanwhile=lambda: lab.clock.advance(3600))
+
+    assert ran.code == 4
+    assert "the plan above is 60 min old" in " ".join(ran.err.split())
+    assert asked(lab) == 0
+    assert not desk.ledger_path.exists()
+
+
+def test_who_changed_it_meanwhile_is_told_what_it_is_now_and_how_to_bring_it_home(desk, lab, naps):
+    volume_id = add_spare(lab)
+    naps.once(at_stage(desk, Stage.AWAY), lambda _: lab.fleet.modify(volume_id, volume_type="io1", iops=4000))
+
+    ran = desk.run(*COMMAND, volume_id, "--yes")
+
+    said = " ".join(ran.out.rpartition("\n\n")[2].split())
+    assert ran.code == 1
+    assert "It is io1 with 4,000 IOPS now, and nobody brings it home by itself" in said
+    assert f"burstctl flip-back {volume_id}" in said
+    assert holds(desk) == []
+
+
+def test_an_ignored_volume_is_refused_by_that_name(desk, lab):
+    volume_id = add_spare(lab, tags={"burstwatch:ignore": "true"})
+
+    ran = desk.run(*COMMAND, volume_id, "--dry-run")
+
+    assert ran.code == 1
+    assert ran.complaints == [
+        f"burstctl: {volume_id} is tagged burstwatch:ignore, so nobody looks at it: take the tag away, or"
+        " take another volume"
+    ]

@@ -4,7 +4,11 @@ import json
 import os
 import re
 import stat
+from base64 import b64encode
+from hashlib import sha256
 from html import unescape
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from operators_desk import (
@@ -229,6 +233,55 @@ def test_a_place_that_cannot_be_written_to_is_found_before_any_work(desk, lab, t
         assert why in ran.err
         assert len(ran.complaints) == 1
     assert lab.faults.calls() == {}
+
+
+def test_interrupted_it_leaves_the_old_page_and_nothing_half_made(desk, lab, page, monkeypatch):
+    add_calm(lab)
+    page.write_text("the old one")
+    write = Path.write_text
+
+    def interrupted(path, text, **given):
+        write(path, text[:100], **given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.write_text", interrupted)
+    ran = desk.run("report", "--html", page)
+    assert ran.code != 0
+    assert page.read_text() == "the old one"
+    assert [each.name for each in page.parent.iterdir() if each.is_file()] == [page.name]
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(desk, lab, tmp_path):
+    add_calm(lab)
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    ran = desk.run("report", "--html", pipe)
+    reader.join(timeout=60)
+    assert ran.code == 0
+    assert read[0].startswith("<!DOCTYPE html>")
+    assert pipe.is_fifo()
+
+
+def test_a_page_keeps_its_place_behind_a_link_and_who_may_read_it(desk, lab, page, tmp_path):
+    add_calm(lab)
+    real = tmp_path / "real.html"
+    real.write_text("the old one")
+    real.chmod(0o600)
+    page.symlink_to(real)
+    assert desk.run("report", "--html", page).code == 0
+    assert page.is_symlink()
+    assert real.read_text().startswith("<!DOCTYPE html>")
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600
+
+
+def test_on_stdout_the_page_is_whole_whatever_the_terminal_speaks(desk, lab, page):
+    add_calm(lab)
+    ran = desk.run_alone("report", "--html", "-", env={"PYTHONIOENCODING": "ascii"}, encoding="utf-8")
+    assert ran.code == 0
+    style = re.search(r"<style>(.*?)</style>", ran.out, re.DOTALL)[1]
+    assert b64encode(sha256(style.encode()).digest()).decode() in unescape(ran.out)
 
 
 def test_a_page_that_cannot_be_finished_leaves_the_old_one(desk, lab, page, monkeypatch):

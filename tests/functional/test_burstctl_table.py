@@ -106,6 +106,14 @@ def test_days_of_time_left_are_days():
     assert table.lines[0][4].text.startswith("in 62 d, ")
 
 
+def test_a_bound_more_than_a_day_away_is_no_time_of_today():
+    # 990 GiB earn 2,970: half a bucket, 2,700,000 credits, lasts 90,000 s at least, less 60 s: 24 h 59 min
+    decision = a_decision(an_assessment(balances(50, 50, 50, 50), volume=a_volume(990)))
+    table = wide_table(a_report(decision), width=None, everything=False, bar=None)
+
+    assert table.lines[0][4].text == "not draining, not within 24 h"
+
+
 NAMES = (None, "ci-7", "日本語のとても長い名前のディスク", "x" * 200, "a\u0301" * 30, "[bold]:smile:")
 
 

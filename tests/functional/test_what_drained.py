@@ -20,6 +20,7 @@ from burstwatch.core import decide
 from burstwatch.core.alerts import Alert, AlertKind, sentences, title
 from burstwatch.core.ledger import EntryKind
 from burstwatch.core.policy import Policy
+from burstwatch.shell import Shell
 from burstwatch.watchdog import look_at_everything
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
@@ -199,6 +200,23 @@ def test_a_mistake_of_ours_in_it_is_reported_and_the_alert_goes_out(lab, shell, 
     assert report.bugs == [
         "what drained 1 volume was not read, by a mistake of burstwatch's: ZeroDivisionError: of nothing"
     ]
+
+
+def test_a_pass_that_was_slow_already_asks_no_more(lab, shell, recorder, monkeypatch):
+    """Its function is ended after a while, and its tick is anybody's again after 50 seconds."""
+    add_nightly(lab)
+    until(lab)
+    elapsed_s = iter(range(0, 10_000, 31))
+    monkeypatch.setattr(Shell, "gathering", _with_clock(Shell.gathering, lambda: next(elapsed_s)))
+    report = look(shell, lab)
+    [alert] = recorder.alerts
+    assert sentences(alert)[3] == "The drain began at 02:00 UTC, at 100.0 %."
+    assert "What drained it was not read in full: this pass took too long for it." in sentences(alert)
+    assert report.api_calls["cloudwatch:GetMetricData"] == 2
+
+
+def _with_clock(known, monotonic):
+    return lambda shell, now_s: replace(known(shell, now_s), monotonic=monotonic)
 
 
 def test_an_instance_that_had_to_be_asked_about_is_called_by_its_name(lab, shell, recorder):

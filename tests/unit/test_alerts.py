@@ -152,6 +152,7 @@ def test_an_alert_is_one_document():
                 "from_pct": 75,
                 "to_pct": 18,
                 "lasted_s": 1_140,
+                "served_min": None,
                 "read_iops": None,
                 "write_iops": None,
                 "read_kib": None,

@@ -192,9 +192,9 @@ def sentences(fall=None, traces=None, *, reads=None, writes=None):
 
 def per_second(reads: float, writes: float, read_kib: float = 16, write_kib: float = 16, **changes) -> Traces:
     served = {"read": reads * 60, "write": writes * 60}
-    ops = {f"{kind}_ops": balances(*[count] * 20) for kind, count in served.items()}
+    ops = {f"{kind}_ops": balances(*[count] * 29) for kind, count in served.items()}
     sizes = {"read": read_kib * 1024, "write": write_kib * 1024}
-    moved = {f"{kind}_bytes": balances(*[count * sizes[kind]] * 20) for kind, count in served.items()}
+    moved = {f"{kind}_bytes": balances(*[count * sizes[kind]] * 29) for kind, count in served.items()}
     return Traces(**(ops | moved | changes))
 
 
@@ -245,6 +245,16 @@ def test_what_drained_it_in_words(traces, served):
 )
 def test_how_often_it_did_so_in_words(days, said):
     assert sentences(a_fall(), per_second(1, 1, days=days))[1:] == [said]
+
+
+def test_operations_of_the_end_of_a_long_drain_are_told_as_such():
+    # by the minute no more than an hour is read, 29 minutes here; the drain began three hours ago
+    fall = a_fall(began="09:00")
+    assert sentences(fall, per_second(750, 2_250)) == [
+        "The drain began at 09:00 UTC, at 100.0 %; in its last 29 min it served 750 reads/s and"
+        " 2,250 writes/s of 16 KiB each (75 % writes)."
+    ]
+    assert describe_cause(fall, per_second(750, 2_250), now_s=NOW_S)["served_min"] == 29
 
 
 def test_of_days_that_nobody_knows_nothing_is_said():

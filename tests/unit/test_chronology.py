@@ -7,7 +7,7 @@ from burstwatch.core.chronology import AbsenceReason, Sources, chronicle, conden
 from burstwatch.core.samples import Series
 from burstwatch.core.usage import History
 from conftest import GP3, IO1, NOON, a_flip, a_modification, a_state, a_volume, a_volume_as, an_assessment, at
-from some_days import a_history, falling, minutes, there_and_back
+from some_days import a_history, a_level, falling, minutes, there_and_back
 
 NOW = "12:00"
 
@@ -38,8 +38,18 @@ def test_of_a_period_with_one_half_known_that_half_is_the_least_that_was():
         read_ops=Series((0, 300), (300.0, 600.0)),
         write_ops=Series((300,), (1200.0,)),
     )
-    this = chronicle(Sources(volume=a_volume(), history=history, start_s=0, now_s=600))
+    this = chronicle(Sources(volume=a_volume(), history=history, start_s=0, now_s=900))
     assert this.served == Series((0, 300), (1.0, 6.0))
+
+
+def test_a_period_that_is_not_over_has_no_rate_yet():
+    # 100 a second: five minutes are 30,000, and two of them 12,000, which is no fall to 40
+    ops = Series((0, 300), (30_000.0, 12_000.0))
+    for now_s in (420, 600, 719):
+        this = chronicle(
+            Sources(volume=a_volume(), history=History(period_s=300, read_ops=ops), start_s=0, now_s=now_s)
+        )
+        assert this.served == Series((0,), (100.0,)), "the last minute is owed for two more"
 
 
 def test_a_gap_is_a_gap_and_the_minutes_that_cloudwatch_still_owes_are_none():
@@ -187,3 +197,32 @@ def test_steps_keep_the_least_or_the_most_of_them_and_gaps_stay_gaps():
     series = minutes("11:00", 5, 3, 4, 9, 8, 7, 1, 2, 3, skip=range(3, 6))
     assert condense(series, 180, min) == Series((int(at("11:00")), int(at("11:06"))), (3, 1))
     assert condense(series, 180, max).values == (5, 3)
+
+
+def levels(this):
+    return [(each.start_s, each.end_s, str(each.level)) for each in this.levels]
+
+
+def test_that_a_volume_was_ok_before_anybody_looked_is_not_claimed():
+    # below 95 % since 09:05, empty since 10:40; the first look is at 11:45
+    entries = [a_level("11:45", "ok", "exhausted")]
+    this = a_chronology(a_history(falling("09:00", 100, 1, 180)), start="09:00", entries=entries)
+    assert levels(this) == [(at("11:45"), at(NOW), "exhausted")]
+
+
+def test_it_was_ok_while_the_balance_says_so_and_until_a_look_saw_it_fall():
+    calm = [(sample.start_s, sample.value) for sample in falling("09:00", 100, 0, 150)]
+    falls = [(sample.start_s, sample.value) for sample in falling("11:30", 94, 1, 29)]
+    entries = [a_level("11:45", "ok", "watch")]
+    this = a_chronology(a_history(Series.of([*calm, *falls])), start="08:00", entries=entries)
+    assert levels(this) == [
+        (at("09:00"), at("11:45"), "ok"),
+        (at("11:45"), at(NOW), "watch"),
+    ], "nothing was seen before nine"
+
+
+def test_a_level_that_is_written_down_stands_whatever_the_balance():
+    entries = [a_level("09:30", "warning", "ok"), a_level("11:45", "ok", "watch")]
+    this = a_chronology(a_history(falling("09:00", 50, 0, 180)), start="09:00", entries=entries)
+    assert levels(this)[0] == (at("09:00"), at("09:30"), "warning")
+    assert levels(this)[1] == (at("09:30"), at("11:45"), "ok")

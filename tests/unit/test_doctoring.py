@@ -3,12 +3,12 @@
 import time
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
-from threading import Event
+from threading import Barrier, Event
 from urllib.error import URLError
 
 import pytest
 
-from burstctl.doctoring import alerts
+from burstctl.doctoring import alerts, permissions
 from burstctl.doctoring.access import judge_clock, judge_credentials
 from burstctl.doctoring.alerts import judge_subscriptions, probe_webhook
 from burstctl.doctoring.checks import CHECKS, Check, Group
@@ -213,6 +213,8 @@ def test_an_answer_without_a_date_tells_no_clock():
 
 # Permissions
 
+MISSING = {"EvalResourceName": "*", "MissingContextValues": ["aws:SourceIp"]}
+
 
 @pytest.mark.parametrize(
     ("result", "answer"),
@@ -221,6 +223,11 @@ def test_an_answer_without_a_date_tells_no_clock():
         ({"EvalDecision": "implicitDeny"}, Answer.DENIED),
         ({"EvalDecision": "explicitDeny"}, Answer.DENIED),
         ({"EvalDecision": "implicitDeny", "MissingContextValues": ["ec2:Region"]}, Answer.UNKNOWN),
+        # where a resource is named, and it always is, IAM tells beside that what it missed
+        ({"EvalDecision": "implicitDeny", "ResourceSpecificResults": [MISSING]}, Answer.UNKNOWN),
+        ({"EvalDecision": "explicitDeny", "ResourceSpecificResults": [MISSING]}, Answer.UNKNOWN),
+        ({"EvalDecision": "allowed", "ResourceSpecificResults": [MISSING]}, Answer.UNKNOWN),
+        ({"EvalDecision": "allowed", "ResourceSpecificResults": [{}]}, Answer.ALLOWED),
         ({"EvalDecision": "perhaps"}, Answer.UNKNOWN),
         ({}, Answer.UNKNOWN),
         (
@@ -375,6 +382,7 @@ def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdi
         (ModePolicy(), True, Verdict.OK, "flipped before they run dry"),
         (ModePolicy(highest=Mode.PROPOSE), True, Verdict.WARNING, "mode.highest is propose"),
         (ModePolicy(), False, Verdict.WARNING, "without flips"),
+        (ModePolicy(), None, Verdict.SKIPPED, "no stack is known that would flip them"),
     ],
 )
 def test_what_opted_in_and_what_stops_it(mode, flips, verdict, said):
@@ -430,11 +438,13 @@ def test_what_slack_says_to_a_message_that_it_must_refuse(status, said, verdict,
     assert (found.verdict, found.trouble) == (verdict, trouble)
     assert posted == [b'{"text": ""}'], "there is nothing in it to post"
     assert "secret" not in found.seen + found.fix
+    assert "alert" not in found.seen, "none was sent"
+    assert "tried again" not in found.seen, "nobody tries it again"
 
 
 @pytest.mark.parametrize(
     ("answer", "verdict"),
-    [(Said(404, ""), Verdict.OK), (URLError("certificate has expired"), Verdict.BROKEN)],
+    [(Said(404, ""), Verdict.SKIPPED), (URLError("certificate has expired"), Verdict.BROKEN)],
 )
 def test_whoever_else_is_there_is_only_connected_to(monkeypatch, answer, verdict):
     opened = []
@@ -461,6 +471,7 @@ def test_whoever_else_is_there_is_only_connected_to(monkeypatch, answer, verdict
 TOPIC = "arn:aws:sns:us-east-1:1:alerts"
 PENDING = {"SubscriptionArn": "PendingConfirmation", "Protocol": "email", "Endpoint": "a@example.com"}
 CONFIRMED = {"SubscriptionArn": f"{TOPIC}:1", "Protocol": "email", "Endpoint": "b@example.com"}
+DELETED = {"SubscriptionArn": "Deleted", "Protocol": "email", "Endpoint": "c@example.com"}
 FUNCTION = {"SubscriptionArn": f"{TOPIC}:2", "Protocol": "lambda", "Endpoint": "arn:aws:lambda"}
 
 
@@ -470,6 +481,8 @@ FUNCTION = {"SubscriptionArn": f"{TOPIC}:2", "Protocol": "lambda", "Endpoint": "
         ([], [], [Verdict.BROKEN]),
         ([FUNCTION], [], [Verdict.BROKEN]),
         ([FUNCTION], ["Slack"], [Verdict.OK]),
+        ([FUNCTION], None, [Verdict.SKIPPED]),
+        ([DELETED], [], [Verdict.BROKEN]),
         ([CONFIRMED], [], [Verdict.OK]),
         ([PENDING], [], [Verdict.WARNING, Verdict.BROKEN]),
         ([PENDING, CONFIRMED], [], [Verdict.WARNING, Verdict.OK]),
@@ -527,3 +540,26 @@ def test_what_says_the_same_is_told_once_with_all_that_it_is_about():
 
     assert lines == ["BROKEN   one, two", "    ec2:A, ec2:B, ec2:C: no answer", "    To mend it: wait"]
     assert totals_in_words(checked) == "3 broken"
+
+
+def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkeypatch):
+    """Seven calls that nobody answers, one after the other, would take more than a minute."""
+    all_there = Barrier(3, timeout=60)
+    reads = [(Permission(f"ec2:Do{each}", Need.ALWAYS, "it"), lambda _: all_there.wait()) for each in "abc"]
+    monkeypatch.setattr(permissions, "READS", reads)
+    for part in ("_of_the_ledger", "_of_the_policy", "_of_the_topic", "_to_modify"):
+        monkeypatch.setattr(permissions, part, lambda _patient: [])
+
+    found = list(permissions.check_permissions(NoPatient()))
+
+    assert [(each.about, each.verdict) for each in found] == [(f"ec2:Do{each}", Verdict.OK) for each in "abc"]
+
+
+def test_the_path_of_a_ledger_is_in_one_piece():
+    path = "sqlite:/home/anna/.local/state/burstwatch/ledger-us-east-1.sqlite"
+    checked = Checked(check=a_check("ledger"), findings=[ok(f"{path}, schema 2, 0.1 MiB")])
+
+    lines = [line.text for line in in_words([checked])]
+
+    assert lines[1:] == ["  ok       ledger", f"      {path}, schema", "      2, 0.1 MiB"]
+    assert max(map(len, lines)) <= 80

@@ -114,6 +114,14 @@ def test_a_second_way_out_ends_the_first_stay():
     assert (times(second)[0], second.target) == ("12:00", IO1)
 
 
+@pytest.mark.parametrize("kind", [EntryKind.FAILED, EntryKind.NOT_DONE])
+def test_a_second_way_out_that_failed_leaves_the_first_stay_as_it_was(kind):
+    further = a_step(EntryKind.ACCEPTED, "12:00", "is on its way to io1", target=IO1, intent="i3")
+    failed = a_step(kind, "12:20", "was not changed to io1", target=IO1, intent="i3")
+    (stay,) = stays_of([*there_and_back()[:2], further, failed])
+    assert (times(stay), stay.target) == (("10:00", "10:30", "-", "-"), GP3)
+
+
 def test_somebody_elses_change_ends_the_stay():
     theirs = an_entry(EntryKind.CHANGED_BY_OTHERS, "12:00", summary="was changed by somebody else")
     (stay,) = stays_of([*there_and_back()[:2], theirs])

@@ -10,13 +10,14 @@ import pytest
 from burstctl.plotting.canvas import ASCII, BLOCKS, Canvas, Run
 from burstctl.plotting.lanes import Look, lanes_of
 from burstctl.plotting.reading import Plotted
-from burstctl.plotting.scales import Clock, Panel, iops_scale, values_in
+from burstctl.plotting.scales import Clock, Panel, iops_scale, seat, values_in
 from burstctl.plotting.showing import plain
 from burstctl.plotting.text import _FILLS, _STYLES, LEAST_WIDTH, draw_text
 from burstctl.plotting.words import bins_words, fan_words, fitted, some_marks, state_words
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.chronology import Sources, chronicle
 from burstwatch.core.flips import Phase
+from burstwatch.core.happenings import LETTERS, Mark
 from burstwatch.core.ledger import EntryKind
 from burstwatch.core.openings import Opening
 from burstwatch.core.samples import Series
@@ -219,6 +220,13 @@ def test_a_forecast_of_days_is_no_time_of_today():
     assert state_words(plotted).endswith(", dry in 32 h")
 
 
+def test_a_bound_that_is_more_than_a_day_away_is_no_time_of_today():
+    # 990 GiB earn 2,970: at 3,000/s the 97.05 % left last 5,240,700 / 30 = 174,690 s, 48 h 31 min
+    slow = falling("09:00", 100, 0.05, 60)
+    plotted = plotted_of(a_history(slow), start="09:00", now="10:00", volume=a_volume(990, **NAMED))
+    assert fan_words(plotted.chronology)[2:] == ["not within", "2 d 0 h"]
+
+
 @pytest.mark.parametrize(
     ("flip", "said"),
     [
@@ -237,11 +245,44 @@ def test_a_moved_volume_says_where_it_is_since_when_and_by_whom(flip, said):
     assert said in state_words(replace(plotted, decision=decision))
 
 
-def test_more_letters_than_columns_end_in_a_sign_of_more():
-    many = [a_level(f"09:{59 - n % 2}:{n:02}", "warning", "critical") for n in range(59)]
-    plotted = plotted_of(a_history(falling("09:00", 90, 1, 60)), start="09:00", now="10:00", entries=many)
+def seats(letters_at, *, end=20):
+    """What stands in which column, of letters that would stand in the columns given."""
+    kinds = {letter: kind for kind, letter in LETTERS.items()}
+    marks = [Mark(at_s=column, kind=kinds[letter], says="") for column, letter in letters_at]
+    row = [" "] * end
+    for column, mark in seat(marks, [column for column, _ in letters_at], 0, end):
+        row[column] = mark.letter
+    return "".join(row).rstrip()
+
+
+@pytest.mark.parametrize(
+    ("letters_at", "row"),
+    [
+        ([(3, "W"), (8, "C")], "   W    C"),
+        ([(3, "W"), (3, "C"), (5, "X")], "   WCX"),
+        ([(3, "F"), (4, "T")], "   FT"),
+        ([(3, "W"), (3, "C"), (4, "F")], "  WCF"),
+        ([(17, "W"), (19, "C"), (19, "E")], " " * 17 + "WCE"),
+        ([(19, "W"), (19, "C"), (19, "E")], " " * 17 + "WCE"),
+        ([(19, "H"), (19, "W"), (19, "C"), (19, "E")], " " * 17 + "WCE"),
+        ([(25, "E")], " " * 19 + "E"),
+        ([(n, letter) for n in range(3) for letter in "RCHE"], "ERCHE"),
+    ],
+)
+def test_a_letter_stands_at_its_time_or_close_by_and_never_after_now(letters_at, row):
+    """Of letters for which there is no room those that matter least are left to the list."""
+    assert seats(letters_at) == row
+
+
+def test_a_month_of_events_stands_where_it_happened():
+    many = [
+        a_level(f"{hour:02}:{n:02}", "warning", "critical") for hour in (7, 8, 9) for n in range(0, 59, 5)
+    ]
+    plotted = plotted_of(a_history(falling("06:00", 90, 0, 240)), start="06:00", now="10:00", entries=many)
     [row] = [line for line in picture(plotted).splitlines() if line.startswith("EVENT")]
-    assert row.endswith("…")
+    # 73 columns for 260 minutes: seven o'clock is in the 17th, ten in the 68th
+    assert row[7:23].strip() == ""
+    assert (row[7 + 16], len(row) <= 7 + 68) == ("C", True)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from burstctl.report.deeds import Sort, count_deeds, deeds_of
 from burstctl.report.document import on_axis, packed
-from burstctl.report.money import paid_stays, sum_money
+from burstctl.report.money import begins_midway, paid_stays, sum_money
 from burstctl.report.page import inert_json
 from burstctl.report.page_words import span_words
 from burstctl.report.pictures import Axis, axis_of
@@ -106,6 +106,56 @@ def test_a_stay_costs_its_share_of_a_month_within_the_time():
     assert stay.usd_within(at("10:00"), at("12:00")) == pytest.approx(0.10)
     assert stay.usd_within(at("11:30"), at("12:00")) == 0
     assert stay.usd_had_it_stayed(at("00:00"), at("12:00")) == pytest.approx(0.10)
+
+
+def test_what_a_return_saves_ends_when_the_volume_goes_again():
+    # 0.10 an hour; away from 8 to 9 and from 10 to 11: at home for one hour each until noon
+    nightly = [
+        accepted(clock, direction, usd, to=IO1 if usd > 0 else GP2, intent=clock)
+        for clock, direction, usd in (
+            ("08:00", "out", 73.0), ("09:00", "back", -73.0),
+            ("10:00", "out", 73.0), ("11:00", "back", -73.0),
+        )
+    ]  # fmt: skip
+    for step in (2, 5):
+        nightly.insert(step, entry(EntryKind.RESTORED, nightly[step - 1].body["intent_id"], direction="back"))
+    stays = paid_stays(nightly, None)
+    saved = [stay.usd_had_it_stayed(at("00:00"), at("12:00")) for stay in stays]
+    assert saved == [pytest.approx(0.10), pytest.approx(0.10)]
+
+
+def test_a_return_saves_in_the_report_of_its_time_and_not_in_each_one_after():
+    entries = [accepted("08:00", "out", 73.0, to=IO1), accepted("09:00", "back", -73.0, intent="i2")]
+    [stay] = paid_stays(entries, None)
+    assert stay.usd_had_it_stayed(at("08:30"), at("12:00")) == pytest.approx(0.30)
+    assert stay.usd_had_it_stayed(at("09:30"), at("12:00")) == 0
+
+
+@pytest.mark.parametrize(
+    ("entries", "is_midway"),
+    [
+        ([], False),
+        ([entry(EntryKind.LEVEL_CHANGED, "08:00")], False),
+        ([accepted("08:00", "out", 73.0, to=IO1)], False),
+        ([accepted("11:00", "back", -73.0)], True),
+        ([entry(EntryKind.REACHED, "08:30"), accepted("11:00", "back", -73.0)], True),
+    ],
+)
+def test_only_of_stays_that_began_earlier_the_whole_history_is_wanted(entries, is_midway):
+    assert begins_midway(entries) is is_midway
+
+
+def test_a_second_flip_outward_is_of_a_stay_that_began_earlier():
+    further = accepted("09:00", "out", 74.88, to=IO1)
+    gp3 = LedgerEntry(
+        volume_id="vol-0a1",
+        revision=1,
+        kind=further.kind,
+        at_s=further.at_s,
+        body={**further.body, "from": configuration_document(GP3)},
+    )
+    assert begins_midway([gp3])
+    assert not begins_midway([accepted("08:00", "out", -1.88), gp3])
 
 
 def test_a_stay_that_lasts_is_billed_to_now_and_has_saved_nothing_by_returning():

@@ -18,6 +18,9 @@ from burstwatch.core.words import format_instant
 _DAY_S: Final = 24 * 3600
 _EXACT_BELOW_KIB: Final = 10
 _NEARLY_ALL_PCT: Final = 99.5
+_A_MINUTE_S: Final = 60
+_MOST_OF_IT: Final = 0.75
+"""Where a smaller share of a drain's operations is known, they say nothing of its beginning."""
 
 
 def describe_fall(fall: Fall | None) -> dict[str, Any] | None:
@@ -30,7 +33,7 @@ def describe_fall(fall: Fall | None) -> dict[str, Any] | None:
         "from_pct": round(fall.from_pct, 1),
         "to_pct": round(fall.to_pct, 1),
         "lasted_s": fall.ended_s - fall.began_s,
-        **dict.fromkeys(("read_iops", "write_iops", "read_kib", "write_kib")),
+        **dict.fromkeys(("served_min", "read_iops", "write_iops", "read_kib", "write_kib")),
         **dict.fromkeys(("days_asked", "days_known", "days_alike", "is_particular")),
         "not_read": None,
     }
@@ -43,6 +46,7 @@ def describe_cause(fall: Fall, traces: Traces, *, now_s: float) -> dict[str, Any
     told = describe_fall(fall) or {}
     served = operations_in(fall, traces, now_s=now_s)
     if served is not None:
+        told["served_min"] = served.minutes
         told |= {"read_iops": round(served.read_iops, 1), "write_iops": round(served.write_iops, 1)}
         told |= {"read_kib": _rounded(served.read_kib), "write_kib": _rounded(served.write_kib)}
     if (days := compare_days(traces.days, fall)) is not None:
@@ -66,7 +70,7 @@ def cause_sentences(evidence: Mapping[str, Any], *, time_s: int) -> list[str]:
     began = _began(drain, time_s)
     since = _rates(drain["read_iops"], drain["write_iops"], drain["read_kib"], drain["write_kib"])
     if since:
-        said = [f"{began}; since then it served {since}."]
+        said = [f"{began}; {_meanwhile(drain)} it served {since}."]
     else:
         said = [f"{began}.", *([f"It serves {served}."] if served else [])]
     if (days := _days(drain)) is not None:
@@ -80,6 +84,14 @@ def began_words(fall: Fall | None, *, now_s: float) -> list[str]:
     """Since when the balance falls, or fell until it was empty; nothing where it does not."""
     told = describe_fall(fall)
     return [] if told is None else [_began(told, int(now_s))]
+
+
+def _meanwhile(drain: Mapping[str, Any]) -> str:
+    """What the operations are of: the whole drain, or what is known of the end of a long one."""
+    minutes = drain["served_min"]
+    if minutes * _A_MINUTE_S >= _MOST_OF_IT * drain["lasted_s"]:
+        return "since then"
+    return "in its last minute" if minutes == 1 else f"in its last {minutes} min"
 
 
 def _began(drain: Mapping[str, Any], time_s: int) -> str:

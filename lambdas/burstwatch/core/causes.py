@@ -58,8 +58,9 @@ class Fall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """What was served a second while the balance fell, and the mean sizes; None where those are not known."""
+    """What was served a second in the ``minutes`` of a fall that are known, and the mean sizes or None."""
 
+    minutes: int
     read_iops: float
     write_iops: float
     read_kib: float | None
@@ -155,7 +156,9 @@ def operations_in(fall: Fall, traces: Traces, *, now_s: float) -> Operations | N
         return None
     reads, writes = (sum(each[minute] for minute in minutes) / len(minutes) / PERIOD_S for each in ops)
     read_kib, write_kib = map(_mean_kib, ops, moved)
-    return Operations(read_iops=reads, write_iops=writes, read_kib=read_kib, write_kib=write_kib)
+    return Operations(
+        minutes=len(minutes), read_iops=reads, write_iops=writes, read_kib=read_kib, write_kib=write_kib
+    )
 
 
 def _within(fall: Fall, series: Series, now_s: float) -> dict[int, float]:

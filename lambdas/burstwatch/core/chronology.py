@@ -7,6 +7,7 @@ and what is still to come is the forecast by which the watchdog decides.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -26,15 +27,21 @@ from burstwatch.core.happenings import (
 from burstwatch.core.ledger import LedgerEntry, VolumeState
 from burstwatch.core.modification import Modification
 from burstwatch.core.openings import Opening
-from burstwatch.core.samples import Series
+from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.usage import History
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 
 FRESH_S: Final = 600
 """CloudWatch is late: a balance that ends so shortly before now does not end in a gap."""
 
+_OWED_S: Final = 120
+"""So late may the last minute of a longer period be."""
+
 _SETTLES_S: Final = 900
 """So long after a return the balance may still be absent because of it."""
+
+_SEEN_WITHIN_S: Final = 3600
+"""So long after a calm volume began to drain some look sees it: the longest interval of the sweep."""
 
 _LEAST_AHEAD: Final = 0.08
 _LEAST_FORECAST: Final = 0.2
@@ -109,7 +116,7 @@ class Sources:
 
     ``history`` begins at ``start_s``. ``entries`` are the ledger's about the volume and about everything,
     oldest first; they should begin earlier than the history, so that what lasted then is known. ``record``
-    is AWS's newest modification.
+    is AWS's newest modification. ``watch_below_pct`` is the policy's: above it a volume is ok.
     """
 
     volume: Volume
@@ -121,6 +128,7 @@ class Sources:
     record: Modification | None = None
     entries: Sequence[LedgerEntry] = ()
     windows: Sequence[Opening] = ()
+    watch_below_pct: float = 95.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +177,12 @@ def chronicle(sources: Sources) -> Chronology:
         end_s=end_s,
         period_s=history.period_s,
         balance=history.balance.since(start_s),
-        served=_rates(history, history.read_ops, history.write_ops).since(start_s),
-        reads=_rates(history, history.read_ops).since(start_s),
+        served=_rates(history, now_s, history.read_ops, history.write_ops).since(start_s),
+        reads=_rates(history, now_s, history.read_ops).since(start_s),
         absences=_absences(sources, stays),
         limits=_limits(sources, stays, end_s),
         stays=[stay for stay in stays if (stay.restored_s or now_s) > start_s],
-        levels=level_runs(entries, sources.state, start_s, now_s),
+        levels=level_runs(entries, sources.state, start_s, now_s, partial(_ok_since, sources)),
         holds=hold_runs(entries, start_s, end_s),
         windows=[each for each in sources.windows if each.start_s < end_s],
         stalls=stall_runs(entries, sources.state, start_s),
@@ -204,12 +212,18 @@ def condense(series: Series, step_s: int, choose: Callable[[Sequence[float]], fl
     return Series(tuple(steps), tuple(choose(values) for values in steps.values()))
 
 
-def _rates(history: History, *sums: Series) -> Series:
-    """Operations a second in each period; of one with one half known, that half is the least that was."""
+def _rates(history: History, now_s: float, *sums: Series) -> Series:
+    """Operations a second in each period; of one with one half known, that half is the least that was.
+
+    The sum of a period that is not over, or whose last minute may still come, is not that of a whole one:
+    it would show a fall that never was.
+    """
+    complete_s = now_s if history.period_s == PERIOD_S else now_s - _OWED_S
     total: dict[int, float] = {}
     for each in sums:
         for start_s, value in zip(each.starts_s, each.values, strict=True):
-            total[start_s] = total.get(start_s, 0.0) + value
+            if start_s + history.period_s <= complete_s:
+                total[start_s] = total.get(start_s, 0.0) + value
     return Series.of((start_s, value / history.period_s) for start_s, value in total.items())
 
 
@@ -284,6 +298,19 @@ def _explained(
 def _reason_now(sources: Sources) -> AbsenceReason:
     unknown = sources.assessment.unknown_reason if sources.assessment else None
     return AbsenceReason.GAP if unknown is None else _REASON_NOW.get(unknown, AbsenceReason.GAP)
+
+
+def _ok_since(sources: Sources, until_s: float) -> float:
+    """Since when the balance says that it was ok, up to a moment; that moment where it does not.
+
+    A watchdog that looks sees a fall within the hour: what is low for longer, nobody watched.
+    """
+    balance, period_s = sources.history.balance, sources.history.period_s
+    pairs = zip(balance.starts_s, balance.values, strict=True)
+    seen = [(start_s, pct) for start_s, pct in pairs if start_s <= until_s - _SEEN_WITHIN_S]
+    if not seen or seen[-1][1] < sources.watch_below_pct:
+        return until_s
+    return max((at_s + period_s for at_s, pct in seen if pct < sources.watch_below_pct), default=seen[0][0])
 
 
 def _limits(sources: Sources, stays: Sequence[Stay], end_s: float) -> list[Limit]:

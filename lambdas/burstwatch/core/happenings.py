@@ -1,6 +1,6 @@
 """What the ledger's lines say of a stretch of time: levels, stays away, holds, stalls, and marks."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -126,13 +126,22 @@ class Stay:
 
 
 def level_runs(
-    entries: Iterable[LedgerEntry], state: VolumeState | None, start_s: float, now_s: float
+    entries: Iterable[LedgerEntry],
+    state: VolumeState | None,
+    start_s: float,
+    now_s: float,
+    ok_since: Callable[[float], float] = lambda _until_s: 0.0,
 ) -> list[LevelRun]:
-    """The levels in their order; none for a time of which the ledger knows nothing."""
+    """The levels in their order; none for a time of which the ledger knows nothing.
+
+    That a volume was ``ok`` before its first change is not written anywhere: it may as well have been that
+    nobody looked. ``ok_since`` says since when nothing speaks against it, up to a moment.
+    """
     changes = [entry for entry in entries if entry.kind is EntryKind.LEVEL_CHANGED]
     begins = [(float(entry.at_s), str(entry.body.get("to"))) for entry in changes]
     if changes:
-        begins.insert(0, (start_s, str(changes[0].body.get("from"))))
+        first_s, known = float(changes[0].at_s), str(changes[0].body.get("from"))
+        begins.insert(0, (max(start_s, ok_since(first_s)) if known == Level.OK else start_s, known))
     elif state is not None and state.level_since_s:
         begins = [(float(state.level_since_s), str(state.level))]
     before = [level for at_s, level in begins if at_s <= start_s]
@@ -265,10 +274,19 @@ def _follow(stays: list[Stay], entry: LedgerEntry) -> None:
         case EntryKind.FAILED | EntryKind.NOT_DONE if last is not None and intent_id in last.intent_ids:
             if is_out:
                 stays.pop()
+                _go_on(stays, last)
             else:
                 stays[-1] = replace(last, back_s=None)
         case _:
             pass
+
+
+def _go_on(stays: list[Stay], undone: Stay) -> None:
+    """The stay that the undone one was to follow never ended."""
+    if stays and stays[-1].restored_s is not None and stays[-1].restored_s == undone.asked_s:
+        before = stays[-1]
+        back_s = None if before.back_s == before.restored_s else before.back_s
+        stays[-1] = replace(before, back_s=back_s, restored_s=None)
 
 
 def _configuration(document: Any) -> Configuration | None:

@@ -27,8 +27,9 @@ from burstctl.paragraphs import COLUMNS, hang
 from burstctl.stopping import StopSignal
 from burstctl.volume_words import LONGEST_SENTENCE
 from burstwatch.core.credit_reset import LEAST_AWAY_S, MOST_AWAY_S
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.prices import VolumeType
-from burstwatch.core.words import printable
+from burstwatch.core.words import format_duration, printable
 from burstwatch.settings import LedgerKind, Settings, SettingsError
 
 PAGE: Final = "runbooks/CreditResetExperiment.md"
@@ -45,6 +46,8 @@ EXAMPLES: Final = (
     ("burstctl experiment credit-reset vol-0123456789abcdef0 --abandon", "bring it home, and no answer"),
 )
 _LABEL_BYTES: Final = 4
+_FRESH_FOR_S: Final = 900
+"""An answer later than this is to a plan that nobody knows still holds."""
 _AWAY: Final = Span(timedelta(seconds=LEAST_AWAY_S), timedelta(seconds=MOST_AWAY_S))
 
 
@@ -161,6 +164,12 @@ def _begin(desk: Desk, shelf: Shelf, wanted: Wanted) -> Exit:
     question = f"May {wanted.volume_id} lose its burst for this, and shall it begin?"
     if not is_confirmed(question, assumes_yes=wanted.assumes_yes):
         return Exit.INTERRUPTED
+    if (age_s := desk.shell.clock() - examined.at_s) > _FRESH_FOR_S:
+        complain(
+            f"nothing was done: the plan above is {format_duration(age_s)} old, and much may have changed"
+            " since: run it again"
+        )
+        return Exit.FINE if desk.options.exit_zero else Exit.REFUSED
     with shelf.kept_for(wanted.volume_id):
         if shelf.open_one(wanted.volume_id) is not None:
             raise SettingsError("another process has begun it meanwhile: the same command goes on with it")
@@ -200,6 +209,9 @@ def _run(desk: Desk, shelf: Shelf, journal: Journal) -> Exit:
             say(f"interrupted: {stage_words(under_way.journal)}; {go_on_words(under_way.journal)}")
             _show_finding(desk, Finding(journal=under_way.journal, now_s=desk.shell.clock()))
             return Exit.INTERRUPTED
+        except BurstwatchError:
+            say(f"it stopped here: {stage_words(under_way.journal)}; {go_on_words(under_way.journal)}")
+            raise
         finding = under_way.finding()
         _show_finding(desk, finding)
         return _exit_of(desk, finding, was_refused=under_way.was_refused)

@@ -14,9 +14,10 @@ from burstctl.output import complain, say, show, to_json
 from burstctl.report.deeds import count_deeds
 from burstctl.report.gathering import MOST_USD, Reported, make_report
 from burstctl.report.page import render_page, require_templates
-from burstctl.report.writing import STDOUT, check_writable, write_whole
+from burstctl.report.writing import STDOUT, check_writable, shown_path, write_out, write_whole
 from burstctl.telling import tell_failures, tell_holds
-from burstwatch.core.words import format_instant
+from burstctl.volume_words import LONGEST_SENTENCE
+from burstwatch.core.words import format_instant, printable
 
 SCHEMA: Final = "burstwatch.page/v1"
 _DAY: Final = timedelta(hours=24)
@@ -65,11 +66,11 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> Exit:
         made = make_report(desk, last=last, assumes_yes=yes)
         tell_failures(made.report)
         if made.is_empty:
-            complain(f"nothing could be read, so there is no page; {path} is left as it was")
+            complain(f"nothing could be read, so there is no page; {shown_path(path)} is left as it was")
             return Exit.FAILED
         page = render_page(made, last=last, runbooks_url=desk.shell.policy.alerts.runbooks_url)
         if path == STDOUT:
-            show(page)
+            write_out(page)
         else:
             write_whole(path, page)
         if options.json:
@@ -82,10 +83,10 @@ def _tell(made: Reported, path: Path, page: str) -> None:
     """Say what was made and what it cost; what could not be read is said as it is on the page."""
     tell_holds(made.report.holds)
     if made.unread:
-        first = next(iter(made.unread.values()))
+        first = printable(next(iter(made.unread.values())), LONGEST_SENTENCE)
         complain(f"there is no picture of {len(made.unread):,} volumes, the first because: {first}")
     size = len(page.encode())
-    where = "stdout" if path == STDOUT else str(path)
+    where = "stdout" if path == STDOUT else shown_path(path)
     volumes = f"{len(made.decisions):,} volume{'' if len(made.decisions) == 1 else 's'}"
     say(
         f"{where}: {volumes} on {size / 1e6:,.2f} MB; {sum(made.api_calls.values()):,} calls to AWS,"

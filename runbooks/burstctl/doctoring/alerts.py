@@ -58,9 +58,12 @@ def check_subscriptions(patient: Patient) -> Iterator[Finding]:
 
 
 def judge_subscriptions(
-    patient: Patient, topic_arn: str, told: Sequence[Mapping[str, Any]], others: Sequence[str]
+    patient: Patient, topic_arn: str, told: Sequence[Mapping[str, Any]], others: Sequence[str] | None
 ) -> Iterator[Finding]:
-    """A subscription counts from its confirmation on; the notify function is nobody by itself."""
+    """A subscription counts from its confirmation on; the notify function is nobody by itself.
+
+    ``others`` are those whom it tells, None where that is not known.
+    """
     topic = topic_arn.rpartition(":")[2]
     for one in told:
         if one.get("SubscriptionArn") == _PENDING:
@@ -73,10 +76,15 @@ def judge_subscriptions(
             yield warning(
                 f"{protocol} to {endpoint} is not confirmed", about=topic, fix=fix, commands=(again,)
             )
-    heard_by = [str(one.get("Protocol")) for one in told if one.get("SubscriptionArn") != _PENDING]
-    people = [*(each for each in heard_by if each != "lambda"), *others]
+    heard_by = [
+        str(one.get("Protocol")) for one in told if str(one.get("SubscriptionArn", "")).startswith("arn:")
+    ]
+    people = [*(each for each in heard_by if each != "lambda"), *(others or ())]
     if people:
         yield ok(f"heard by {', '.join(sorted(people))}", about=topic)
+    elif others is None:
+        seen = "nobody subscribed; whom the notify function tells is not known, as its settings were not seen"
+        yield skipped(seen, about=topic, fix="grant lambda:GetFunctionConfiguration to find out")
     else:
         subscribe = patient.aws(
             "sns", "subscribe", "--topic-arn", topic_arn, "--protocol", "email",
@@ -93,7 +101,11 @@ def check_slack(patient: Patient) -> Iterator[Finding]:
     url = patient.environ.get(SLACK_WEBHOOK)
     if url:
         yield probe_webhook(url)
-    secret = _stack_setting(patient, SLACK_SECRET)
+    try:
+        secret = patient.notify_settings().get(SLACK_SECRET)
+    except UnknownError as error:
+        yield skipped(f"whether the stack tells Slack is not known, because of what is said at {error.owner}")
+        return
     if secret:
         yield _check_secret(patient, secret)
     if not url and not secret:
@@ -129,10 +141,11 @@ def judge_refusal(error: ChannelError) -> Finding:
         return ok(f"reached; the webhook is good: it refused an empty message ({code})")
     if code == "invalid_payload":
         return skipped("reached; whether the webhook is good it did not say (invalid_payload)")
+    said = str(error).replace("refused the alert", "refused it").partition("; it is tried again")[0]
     if error.is_permanent:
-        return broken(str(error), fix="do what the message says", page=_DELIVERED)
+        return broken(said, fix="do what the message says", page=_DELIVERED)
     fix = "run it again; if it lasts, check the network and any proxy"
-    return broken(str(error), fix=fix, trouble=Trouble.FAILED, page=_DELIVERED)
+    return broken(said, fix=fix, trouble=Trouble.FAILED, page=_DELIVERED)
 
 
 def _connect(host: str, port: int | None) -> Finding:
@@ -148,7 +161,8 @@ def _connect(host: str, port: int | None) -> Finding:
         reason = error.reason if isinstance(error, URLError) else error
         fix = "check the address of the webhook, the network and any proxy"
         return broken(f"{host} was not reached ({reason})", fix=fix, trouble=Trouble.FAILED, page=_DELIVERED)
-    return ok(f"{host} is not Slack's: only connected to (HTTP {status}), nothing was posted")
+    seen = f"{host} is not Slack's: it was reached (HTTP {status}), and nothing was posted"
+    return skipped(seen, fix="whether it takes messages, the first alert tells")
 
 
 def _check_topic(patient: Patient, topic_arn: str) -> Finding:
@@ -196,23 +210,14 @@ def _topics(patient: Patient) -> list[str]:
     return list(dict.fromkeys(each for each in topics if each))
 
 
-def _other_ways(patient: Patient, topic_arn: str) -> list[str]:
-    """Where the notify function carries what the stack's topic is told."""
+def _other_ways(patient: Patient, topic_arn: str) -> list[str] | None:
+    """Where the notify function carries what the stack's topic is told; None where that is not known."""
     stack = patient.stack
     if stack is None or topic_arn != stack.topic_arn:
         return []
     ways = {SLACK_SECRET: "Slack", CHAT_TOPIC_ARN: "AWS's chat service"}
-    return [name for setting, name in ways.items() if _stack_setting(patient, setting)]
-
-
-def _stack_setting(patient: Patient, name: str) -> str | None:
-    """What the notify function was told; None also where that may not be seen."""
     try:
-        if patient.stack is None or (notify := patient.outputs().get("NotifyFunction")) is None:
-            return None
-        with explained("lambda:GetFunctionConfiguration"):
-            told = patient.client("lambda").get_function_configuration(FunctionName=notify)
-    except (AwsError, UnknownError):
+        told = patient.notify_settings()
+    except UnknownError:
         return None
-    value = told.get("Environment", {}).get("Variables", {}).get(name)
-    return str(value) if value else None
+    return [name for setting, name in ways.items() if told.get(setting)]

@@ -58,12 +58,17 @@ LONG_S: Final = 90.0
 
 _CONFIG: Final = Config(
     connect_timeout=3,
-    read_timeout=8,
+    read_timeout=5,
     retries={"mode": "standard", "total_max_attempts": 2},
     max_pool_connections=4 * WORKERS,  # all checks at once, some of them with workers of their own
     user_agent_extra="burstwatch",
 )
 """A doctor does not wait: what takes this long is a finding."""
+
+_IMPATIENT: Final = _CONFIG.merge(
+    Config(read_timeout=3, retries={"mode": "standard", "total_max_attempts": 1})
+)
+"""Where AWS was silent once, the rest is asked once: 20 seconds tell a person as much as a minute."""
 
 _HOPELESS: Final = frozenset({FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED, FailureKind.CLOCK_SKEW})
 """With these no call to AWS succeeds."""
@@ -140,6 +145,7 @@ class Patient:
         self._home = home
         self._building = Lock()
         self._clients: dict[str, Any] = {}
+        self._config = _CONFIG
         self._closing = ExitStack()
         self.session: Once[AwsSession] = Once("credentials", lambda: session_of(options))
         self.caller: Once[Caller] = Once("credentials", self._find_caller)
@@ -148,6 +154,7 @@ class Patient:
         self.stacks: Once[Stacks] = Once("stack", self._find_stacks)
         self.stack_policy: Once[StackPolicy] = Once("policy", self._read_stack_policy)
         self.outputs: Once[Mapping[str, str]] = Once("stack", self._read_outputs)
+        self.notify_settings: Once[Mapping[str, str]] = Once("functions", self._read_notify_settings)
         self.policy: Once[Policy] = Once("policy", self._read_policy)
         self.ledger: Once[BoundLedger] = Once("ledger", self._open_ledger)
         self.fleet: Once[Fleet] = Once("volumes", self._read_fleet, patience_s=LONG_S)
@@ -210,7 +217,7 @@ class Patient:
         self._refuse_the_hopeless()
         with self._building:
             client = _botocore(self.session()).create_client(
-                "pricing", region_name=ENDPOINT_REGION, config=_CONFIG
+                "pricing", region_name=ENDPOINT_REGION, config=self._config
             )
         wire.attach(client)
         self.calls.attach(client)
@@ -248,6 +255,7 @@ class Patient:
             self.caller()
         except UnknownError as error:
             if isinstance(error.error, AwsError) and error.error.failure.kind not in _HOPELESS:
+                self._config = _IMPATIENT
                 return  # the others may be there although this one did not answer
             raise
 
@@ -255,7 +263,7 @@ class Patient:
         session = self.session()
         with self._building:  # botocore's sessions are not for several threads
             if service not in self._clients:
-                self._clients[service] = build_client(session, service, self.calls, config=_CONFIG)
+                self._clients[service] = build_client(session, service, self.calls, config=self._config)
             return self._clients[service]
 
     def _find_caller(self) -> Caller:
@@ -294,7 +302,7 @@ class Patient:
 
     def _find_stacks(self) -> Stacks:
         self._refuse_the_hopeless()
-        stacks = find_stacks(_Building(self.session(), self._building), self.calls)
+        stacks = find_stacks(_Building(self.session(), self._building, self._config), self.calls)
         if stacks.failure is not None:
             raise stacks.failure
         return stacks
@@ -315,6 +323,14 @@ class Patient:
             told = self.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
         outputs = {one["OutputKey"]: one["OutputValue"] for one in told.get("Outputs", ())}
         return {**outputs, "StackStatus": told["StackStatus"]}
+
+    def _read_notify_settings(self) -> Mapping[str, str]:
+        """What the notify function was told; nothing where no stack stands, or one without it."""
+        if self.stack is None or (notify := self.outputs().get("NotifyFunction")) is None:
+            return {}
+        with explained("lambda:GetFunctionConfiguration"):
+            told = self.client("lambda").get_function_configuration(FunctionName=notify)
+        return dict(told.get("Environment", {}).get("Variables", {}))
 
     def _open_ledger(self) -> BoundLedger:
         """The ledger, to be read; where there is no file none is made."""
@@ -351,16 +367,18 @@ class Patient:
 
 
 class _Building:
-    """A session whose clients are made one at a time."""
+    """A session whose clients are made one at a time, and wait no longer than others here."""
 
-    def __init__(self, session: AwsSession, lock: Lock) -> None:
+    def __init__(self, session: AwsSession, lock: Lock, config: Config) -> None:
         self._session = session
         self._lock = lock
+        self._config = config
         self.region_name = session.region_name
 
     def client(self, service_name: Any, *, config: Any, endpoint_url: Any) -> Any:
         with self._lock:
-            return self._session.client(service_name, config=config, endpoint_url=endpoint_url)
+            patience = config.merge(self._config)
+            return self._session.client(service_name, config=patience, endpoint_url=endpoint_url)
 
 
 def _botocore(session: AwsSession) -> BotocoreSession:

@@ -82,7 +82,7 @@ def principal_of(patient: Patient) -> str | None:
 
 
 def read_decision(result: Mapping[str, Any]) -> Simulated:
-    """One result; allowed only where nothing that was simulated says no."""
+    """One result; allowed only where nothing that was simulated says no, and nothing was left open."""
     by_others = (
         ("OrganizationsDecisionDetail", "AllowedByOrganizations", "a policy of the organization forbids it"),
         (
@@ -94,33 +94,40 @@ def read_decision(result: Mapping[str, Any]) -> Simulated:
     for detail, flag, because in by_others:
         if result.get(detail, {}).get(flag) is False:
             return Simulated(answer=Answer.DENIED, because=because)
+    if missing := _missing_in(result):
+        because = printable(f"it depends on {', '.join(missing)}", _LONGEST)
+        return Simulated(answer=Answer.UNKNOWN, because=because)
     match result.get("EvalDecision"):
         case "allowed":
             return Simulated(answer=Answer.ALLOWED)
         case "explicitDeny":
             return Simulated(answer=Answer.DENIED, because="an explicit deny forbids it")
-        case "implicitDeny" if result.get("MissingContextValues"):
-            missing = ", ".join(map(str, result["MissingContextValues"]))
-            return Simulated(answer=Answer.UNKNOWN, because=f"it depends on {missing}")
         case "implicitDeny":
             return Simulated(answer=Answer.DENIED, because="no policy allows it")
         case decision:
             return Simulated(answer=Answer.UNKNOWN, because=f"IAM decided {decision!r}")
 
 
+def _missing_in(result: Mapping[str, Any]) -> list[str]:
+    """What policies ask for and nobody told; where a resource is named, IAM tells it beside that."""
+    parts = (result, *result.get("ResourceSpecificResults", ()))
+    missing = (str(key) for part in parts for key in part.get("MissingContextValues", ()))
+    return list(dict.fromkeys(missing))
+
+
 def _ask(
     patient: Patient, principal: str, actions: Sequence[str], resource: str, context: Mapping[str, str]
 ) -> Iterator[tuple[str, Simulated]]:
-    entries = [
-        {"ContextKeyName": name, "ContextKeyType": "string", "ContextKeyValues": [value]}
-        for name, value in context.items()
-    ]
+    known = {"aws:RequestedRegion": patient.region, **context}
     request: dict[str, Any] = {
         "PolicySourceArn": principal,
         "ActionNames": list(actions),
         "ResourceArns": [resource],
+        "ContextEntries": [
+            {"ContextKeyName": name, "ContextKeyType": "string", "ContextKeyValues": [value]}
+            for name, value in known.items()
+        ],
     }
-    request |= {"ContextEntries": entries} if entries else {}
     unanswered = dict.fromkeys(actions)
     for _ in range(_MOST_PAGES):
         with explained("iam:SimulatePrincipalPolicy"):

@@ -106,7 +106,11 @@ def judge_watched(patient: Patient, report: Report) -> Iterator[Finding]:
     for (reason, because), volumes in list(faults.items())[:_MOST_FINDINGS]:
         yield _unwatched(patient, reason, because, volumes)
     watched = len(report.decisions) - sum(map(len, (*faults.values(), *by_reason.values())))
-    yield ok(f"{_count(watched)} watched")
+    if report.decisions:
+        yield ok(f"{_count(watched)} watched")
+    elif not report.failures:
+        seen = f"there is no gp2 volume in {report.region}: nothing is watched"
+        yield skipped(seen, fix="if there should be some, see --region and --profile")
     for reason, volumes in sorted(by_reason.items()):
         words = str(reason).replace("_", " ")
         yield ok(f"{_count(len(volumes))} {words}: {_some(volumes)}", fix=_NOTHING_TO_DO.get(reason, ""))
@@ -156,14 +160,14 @@ def check_tags(patient: Patient) -> Iterator[Finding]:
 def check_opt_in(patient: Patient) -> Iterator[Finding]:
     """Which volumes may be flipped, and what stops those that want to be."""
     policy = patient.policy_or_default()
-    flips = True
+    flips: bool | None = None
     with suppress(UnknownError):
-        flips = patient.stack is None or patient.stack.flips
+        flips = None if patient.stack is None else patient.stack.flips
     yield from judge_opt_in(patient.fleet().volumes, policy, flips=flips)
 
 
-def judge_opt_in(volumes: Iterable[Volume], policy: Policy, *, flips: bool) -> Iterator[Finding]:
-    """Volumes with the opt-in tag, against the policy and the stack."""
+def judge_opt_in(volumes: Iterable[Volume], policy: Policy, *, flips: bool | None) -> Iterator[Finding]:
+    """Volumes with the opt-in tag, against the policy and the stack; ``flips`` is None without one."""
     key, value = policy.mode.opt_in_tag
     opted_in = [each for each in volumes if each.tags.get(key) == value]
     seen = f"{_count(len(opted_in))} with the opt-in tag {key}={value}"
@@ -175,6 +179,9 @@ def judge_opt_in(volumes: Iterable[Volume], policy: Policy, *, flips: bool) -> I
         yield warning(
             f"{seen}, and the policy's mode.highest is {policy.mode.highest}", fix=fix, page=_REFUSED
         )
+    elif flips is None:
+        fix = "a burstctl watch --act flips them, for as long as it runs"
+        yield skipped(f"{seen}: no stack is known that would flip them", fix=fix)
     elif not flips:
         fix = "if flips are wanted, write flips: true into the stage file and deploy"
         yield warning(f"{seen}, and the stack was deployed without flips", fix=fix, page="docs/deploying.md")

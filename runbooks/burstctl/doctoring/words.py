@@ -29,6 +29,7 @@ _STYLES: Final = {
 _URGENT: Final = (Verdict.BROKEN, Verdict.WARNING)
 _MARK_COLUMNS: Final = 9
 _NAME_COLUMNS: Final = 15
+_DEEP: Final = 6
 _LONGEST: Final = 600
 _MOST_ABOUT: Final = 12
 _COMMAND_COLUMNS: Final = COLUMNS - 8
@@ -129,13 +130,16 @@ def _calm_lines(told: _Told) -> Iterator[Line]:
         first += f"{told.checks[0]:{_NAME_COLUMNS}}"
     else:
         said = f"{', '.join(told.checks)}: {said}"
-    width = COLUMNS - len(first)
-    lines = fill(said.split(), width)
+    style, indent, words = _STYLES[told.finding.verdict], len(first), said.split()
+    if max(map(columns, words), default=0) > COLUMNS - indent:  # a path, which is of no use in two pieces
+        yield Line(first.rstrip(), style, len(mark) + 2)
+        first, style, indent = " " * _DEEP, "", _DEEP
+    lines = fill(words, COLUMNS - indent)
     if told.finding.fix:
-        lines += hang(f"-> {_shown(told.finding.fix)}", width)
-    yield Line(f"{first}{lines[0]}", _STYLES[told.finding.verdict], len(mark) + 2)
+        lines += hang(f"-> {_shown(told.finding.fix)}", COLUMNS - indent)
+    yield Line(f"{first}{lines[0]}", style, len(mark) + 2)
     for line in lines[1:]:
-        yield Line(f"{'':{len(first)}}{line}")
+        yield Line(f"{'':{indent}}{line}")
 
 
 def _sentence(told: _Told) -> str:

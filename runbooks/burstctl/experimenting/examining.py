@@ -34,6 +34,7 @@ from burstwatch.core.outlook import Outlook
 from burstwatch.core.policy import QuotaRule
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.samples import PERIOD_S, Sample
+from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.target import Wish
 from burstwatch.core.volume import Volume
 from burstwatch.core.want import can_burst
@@ -91,6 +92,7 @@ class Examined:
     Neither is there for a volume of whose balance nothing is known.
     """
 
+    at_s: float
     planned: Planned
     decision: Decision
     datapoints: Datapoints
@@ -122,6 +124,11 @@ def examine(desk: Desk, wanted: Wanted) -> Examined:
         region = shell.place.region
         raise BurstwatchError(
             f"there is no volume {wanted.volume_id} in {region}: check the id, the region, the account"
+        )
+    if report.ignored:
+        raise BurstwatchError(
+            f"{wanted.volume_id} is tagged {IGNORE}, so nobody looks at it: take the tag away, or take"
+            " another volume"
         )
     drawn = draw_up(
         desk,
@@ -171,6 +178,7 @@ class _Case:
             usual_s = int(expected_flip(self.volume.size_gib, self.desk.shell.policy.lead).total_seconds())
             quickest, reckoned = self._outline(self.newest, 0), self._outline(self.newest, usual_s)
         return Examined(
+            at_s=self.now_s,
             planned=self.planned,
             decision=self.decision,
             datapoints=self.datapoints,

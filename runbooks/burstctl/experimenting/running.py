@@ -4,7 +4,7 @@ Before each effect the journal says what is about to be done; what AWS was asked
 whoever goes on looks at both, and does what is left.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
@@ -21,17 +21,19 @@ from burstwatch.adapters.delivery import deliver
 from burstwatch.core.credit_reset import (
     ENOUGH_S,
     MOST_AWAY_S,
+    Journey,
     judge,
     shortest_away_s,
     weigh_there,
 )
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import Cause, Direction, Flip, Hold, Phase
 from burstwatch.core.guards import QUOTA, Guard, all_spent, refuse_hold
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.modification import Modification
 from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done, Outcome
-from burstwatch.core.target import Wish
+from burstwatch.core.target import Wish, configuration_of
 from burstwatch.core.volume import Volume
 from burstwatch.core.words import format_clock, format_duration, format_instant, printable
 from burstwatch.flip import carry_out
@@ -40,7 +42,10 @@ from burstwatch.watchdog import look_at
 _LOOK_EVERY_S: Final = 60
 _CHECK_EVERY_S: Final = 300
 _PATIENCE_S: Final = 3600
-"""So long datapoints are waited for after the return."""
+"""So long datapoints are waited for after the return, where CloudWatch answers."""
+
+_LEDGER_AWAY_S: Final = 6 * 3600
+"""So long a ledger is waited for that was there before."""
 
 _DAY_S: Final = 24 * 3600
 _RENEW_S: Final = 12 * 3600
@@ -65,7 +70,10 @@ class Experiment:
     patience: Patience
     was_refused: bool = field(default=False, init=False)
     _now_s: float = field(default=0.0, init=False)
+    _stepped_s: float | None = field(default=None, init=False)
     _said: str = field(default="", init=False)
+    _concluded: Finding | None = field(default=None, init=False)
+    _complained: set[str] = field(default_factory=set, init=False)
 
     def run(self) -> Journal:
         """Go on until it is over.
@@ -76,8 +84,24 @@ class Experiment:
         """
         while not self.journal.is_over:
             self._now_s = self.desk.shell.clock()
-            _STEPS[self.journal.stage](self)
+            try:
+                _STEPS[self.journal.stage](self)
+            except LedgerError as error:
+                self._wait_for_ledger(error)
+            else:
+                self._stepped_s = self._now_s
         return self.journal
+
+    def _wait_for_ledger(self, error: LedgerError) -> None:
+        """To stop here would leave the volume where it is; to go on from any line is what the journal is for.
+
+        Raises:
+            LedgerError: it was never there, or is away for too long.
+        """
+        if self._stepped_s is None or self._now_s - self._stepped_s > _LEDGER_AWAY_S:
+            raise error
+        self._tell(f"the ledger cannot be used and is tried again every minute: {error}")
+        self.patience.until(self._now_s + _LOOK_EVERY_S)
 
     def _leave(self) -> None:
         """Have it become its target, unless it is on the way already."""
@@ -128,13 +152,11 @@ class Experiment:
         if self._now_s - self.journal.begun_s > _AGREED_FOR_S:
             agreed = format_instant(self.journal.begun_s)
             return f"it was agreed to at {agreed}, and much may have changed since: begin anew"
-        if (hold := self._others_hold()) is not None:
-            return str(refuse_hold(hold))
-        record = self._record()
-        spent = len(all_spent(state, record, self._now_s))
+        spent = len(all_spent(state, self._record(), self._now_s))
         if spent > QUOTA - MODIFICATIONS - 1:
             return f"{spent} of AWS's {QUOTA} modifications in 24 h are used, which leaves too few"
-        return None
+        hold = self._others_hold()  # the last to be asked: from here on no hold stops it
+        return None if hold is None else str(refuse_hold(hold))
 
     def _stay(self) -> None:
         """Stay away for as long as it takes to tell the answers apart."""
@@ -147,7 +169,7 @@ class Experiment:
             self._fail("somebody else changed or returned it while it was away")
             return
         if journal.stay_s is None and not journal.is_abandoned:
-            self._save(stay_s=self._long_enough())
+            self._settle_stay()
             return
         ends_s = journal.out.ended_s + (journal.stay_s or 0)
         now_s = self._now_s
@@ -158,11 +180,24 @@ class Experiment:
         self._tell(f"it is {journal.target} and stays so until {format_clock(ends_s)} UTC")
         self.patience.until(min(ends_s, now_s + _CHECK_EVERY_S))
 
-    def _long_enough(self) -> int:
+    def _settle_stay(self) -> None:
+        """Reckon how long it stays; while CloudWatch does not answer that can wait, until it might return."""
+        journal, now_s = self.journal, self._now_s
+        assert journal.out is not None
+        journey, failures = read_journey(self.desk.shell, journal, now_s)
+        ends_s = journal.out.ended_s + journal.away_s
+        if not failures or now_s >= ends_s:
+            self._save(stay_s=self._long_enough(journey))
+            return
+        self._complain(failures)
+        self._hold()
+        self._tell("how long it stays is reckoned when CloudWatch answers")
+        self.patience.until(min(ends_s, now_s + _LOOK_EVERY_S))
+
+    def _long_enough(self, journey: Journey) -> int:
         """As long as agreed, or longer where AWS took so long that refilled could not be told from kept."""
         journal = self.journal
         assert journal.out is not None
-        journey, _ = read_journey(self.desk.shell, journal, self._now_s)
         there = weigh_there(journey)
         took_s = journal.out.ended_s - journal.out.started_s
         if there is None:
@@ -189,7 +224,8 @@ class Experiment:
         if flip is None:
             self._come_home(state)
         elif not self._is_ours(flip) or state.contested_at_s is not None:
-            self._fail(f"somebody else has a hand in it: {flip.by} asked for {flip.asked_for}")
+            by_whom = "" if self._is_ours(flip) else f": {flip.by} asked for {flip.asked_for}"
+            self._fail(f"somebody else has a hand in it{by_whom}")
         elif flip.phase is Phase.ON_TARGET:
             self._ask_back(state)
         else:
@@ -237,16 +273,18 @@ class Experiment:
         assert self.journal.back is not None
         now_s, journey = self._now_s, finding.journey
         assert journey is not None
-        is_last = now_s >= self.journal.back.ended_s + _PATIENCE_S
-        if journey.has_enough or is_last:
+        home_s = self.journal.back.ended_s
+        is_last = now_s >= home_s + (_DAY_S if failures else _PATIENCE_S)
+        if is_last or (journey.has_enough and not failures):
             write_report(finding, self.journal.report)
+            self._concluded = finding
             self._save(stage=Stage.CONCLUDED, conclusion=finding.conclusion)
             return
-        for failure in failures:
-            complain(printable(failure, LONGEST_SENTENCE))
+        self._complain(failures)
         self._hold()
-        until = format_duration(ENOUGH_S)
-        self._tell(f"it is {self.journal.original} again: {until} of datapoints are waited for")
+        span = format_duration(ENOUGH_S)
+        waits = "its datapoints are waited for until CloudWatch answers" if failures else ""
+        self._tell(f"it is {self.journal.original} again: {waits or f'{span} of datapoints are waited for'}")
         self.patience.until(now_s + _LOOK_EVERY_S)
 
     def _release(self) -> None:
@@ -265,7 +303,9 @@ class Experiment:
         )
 
     def finding(self) -> Finding:
-        """What can be told of it now: the answer, once it has come home."""
+        """What can be told of it now: the answer, once it has come home, as the report has it."""
+        if self._concluded is not None:
+            return replace(self._concluded, journal=self.journal)
         if self.journal.back is None or self.journal.failed or self.journal.is_abandoned:
             return Finding(journal=self.journal, now_s=self._now_s)
         return self._found()[0]
@@ -279,8 +319,28 @@ class Experiment:
 
     def _fail(self, why: str) -> None:
         """There will be no answer: what remains is to let go of the volume."""
-        complain(printable(f"{self.journal.volume_id}: no answer: {why}", LONGEST_SENTENCE))
-        self._save(stage=Stage.CONCLUDED, failed=printable(why, LONGEST_SENTENCE))
+        said = printable(f"{why}{self._left_behind()}", LONGEST_SENTENCE)
+        complain(f"{self.journal.volume_id}: no answer: {said}")
+        self._save(stage=Stage.CONCLUDED, failed=said)
+
+    def _left_behind(self) -> str:
+        """What others made of it costs money until a person brings it home: that, and how.
+
+        Nothing of a gp2, and nothing of somebody else's flip, which has a way home of its own.
+        """
+        volume, volume_id, flip = self._volume(), self.journal.volume_id, self._state().flip
+        if volume is None or volume.is_gp2 or (flip is not None and not self._is_ours(flip)):
+            return ""
+        is_now = configuration_of(volume) or volume.volume_type
+        way = f"burstctl flip-back {volume_id}" if flip else f"see burstctl history {volume_id}"
+        return f". It is {is_now} now, and nobody brings it home by itself: {way}"
+
+    def _complain(self, failures: Sequence[str]) -> None:
+        """Of calls that failed; those that fail again and again are told once."""
+        for failure in failures:
+            if failure not in self._complained:
+                self._complained.add(failure)
+                complain(printable(failure, LONGEST_SENTENCE))
 
     def _save(self, **changes: object) -> None:
         after = replace(self.journal, **changes)  # type: ignore[arg-type]
@@ -297,8 +357,7 @@ class Experiment:
         """Look at the volume as a watchdog does, which settles what AWS has done; it modifies nothing."""
         shell, volume_id = replace(self.desk.shell, modifier=None), self.journal.volume_id
         report = look_at(shell, {volume_id}, now_s=self._now_s)
-        for failure in report.failures:
-            complain(printable(failure, LONGEST_SENTENCE))
+        self._complain(report.failures)
         return self._state()
 
     def _state(self) -> VolumeState:

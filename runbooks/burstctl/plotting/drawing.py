@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 
 from burstctl.plotting.lanes import Lane, Look, Segment, lanes_of
 from burstctl.plotting.reading import Plotted
-from burstctl.plotting.scales import iops_scale
+from burstctl.plotting.scales import iops_scale, seat
 from burstctl.plotting.words import (
     absence_words,
     bins_words,
@@ -205,7 +205,7 @@ def _draw_panels(sheet: _Sheet, this: Chronology, lanes: Sequence[Lane]) -> tupl
     for lane in lanes:
         _draw_lane(sheet, lane)
     if this.marks:
-        _draw_letters(sheet, this.marks)
+        _draw_letters(sheet, this)
     sheet.skip(_TITLE + 0.1)
     iops = sheet.axes(_IOPS)
     _dress(iops)
@@ -383,20 +383,26 @@ def _draw_segment(axes: Any, sheet: _Sheet, segment: Segment) -> None:
         )  # fmt: skip
 
 
-def _draw_letters(sheet: _Sheet, marks: Sequence[Mark]) -> None:
-    """A letter for each event, as near to its time as there is room; filled where people were told."""
+def _draw_letters(sheet: _Sheet, this: Chronology) -> None:
+    """A letter for each event as near to its time as there is room; filled where people were told."""
     axes = _lane_axes(sheet, "EVENT")
-    last = -1.0
-    for mark in marks:
-        last = max(sheet.inches_at(mark.at_s), last + _LEAST_LETTERS_APART)
-        if last > sheet.inches:
-            return
-        colour = _MARK_COLOURS.get(mark.kind, HOLD)
-        axes.text(
-            _at(sheet.instant(last)), 0.46, mark.letter, ha="center", va="center", fontsize=7.5,
-            weight="bold", color="white" if mark.is_told else colour,
-            bbox={"boxstyle": "circle,pad=0.22", "fc": colour if mark.is_told else "white", "ec": colour},
-        )  # fmt: skip
+    last, beside = divmod(sheet.inches_at(this.now_s), _LEAST_LETTERS_APART)
+    seats = [round((sheet.inches_at(mark.at_s) - beside) / _LEAST_LETTERS_APART) for mark in this.marks]
+    seated = seat(this.marks, seats, 0, int(last) + 1)
+    taken = {number for number, _ in seated}
+    for number, mark in seated:
+        is_alone = not taken & {number - 1, number + 1}
+        inches = beside + number * _LEAST_LETTERS_APART
+        _draw_letter(axes, _at(mark.at_s) if is_alone else _at(sheet.instant(inches)), mark)
+
+
+def _draw_letter(axes: Any, at: datetime, mark: Mark) -> None:
+    colour = _MARK_COLOURS.get(mark.kind, HOLD)
+    axes.text(
+        at, 0.46, mark.letter, ha="center", va="center", fontsize=7.5, weight="bold",
+        color="white" if mark.is_told else colour,
+        bbox={"boxstyle": "circle,pad=0.22", "fc": colour if mark.is_told else "white", "ec": colour},
+    )  # fmt: skip
 
 
 def _draw_iops(axes: Any, this: Chronology, step_s: int) -> None:

@@ -30,6 +30,8 @@ class PictureFile:
             raise click.UsageError(f"--to {shown} is a directory: name a file in it.")
         if not path.parent.is_dir():
             raise click.UsageError(f"--to {shown}: there is no directory {path.parent}; make it first.")
+        if not os.access(path.parent, os.W_OK):
+            raise click.UsageError(f"--to {shown}: {path.parent} may not be written to; name another place.")
         self._path, self._shown, self._kind = path, shown, kind
         self._draw = _drawer()
 

@@ -86,6 +86,7 @@ def _read(desk: Desk, volume_id: str, last: timedelta) -> Plotted:
         assessment=decision.assessment if decision else None,
         state=shell.ledger.states_of({volume_id}).get(volume_id),
         entries=_entries(shell.ledger, volume_id, start_s - _BEFORE_S),
+        watch_below_pct=shell.policy.cadence.watch_below_pct,
     )
     chronology = _explained(desk, gathering, sources)
     if (reason := _why_not(chronology, last)) is not None:

@@ -4,10 +4,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from math import ceil, floor, log10
 from typing import Final
 
 from burstwatch.core.chronology import Chronology
+from burstwatch.core.happenings import Mark
 from burstwatch.core.samples import Series
 
 _MINUTE_S: Final = 60
@@ -18,6 +20,12 @@ _STEPS_S: Final = (
     *(_HOUR_S * hours for hours in (1, 2, 3, 6, 12)),
     *(_DAY_S * days for days in (1, 2, 7, 14, 28, 56, 112)),
 )
+_MATTERS: Final = "EC!XSFBTGOWR?"
+"""The letters of marks, those that matter most first."""
+
+_BESIDE: Final = 2
+"""So many columns beside its own a letter may stand."""
+
 _ROUND: Final = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 _NEAR: Final = 0.6
 
@@ -87,6 +95,33 @@ class Panel:
     def middle(self, row: int) -> float:
         """The value that the middle of a row stands for."""
         return (self.bottom - row + 0.5) / self.rows * self.most
+
+
+def seat(marks: Sequence[Mark], columns: Sequence[int], first: int, end: int) -> list[tuple[int, Mark]]:
+    """A column for each mark, its own or one close by, in their order and never at ``end`` or after it.
+
+    Where more happened than there is room for, those that matter least have none: a letter far from its
+    time would tell of another time.
+    """
+    groups = {
+        min(column, end - 1): [mark for _, mark in same]
+        for column, same in groupby(zip(columns, marks, strict=True), key=lambda pair: min(pair[0], end - 1))
+    }
+    seated: list[tuple[int, Mark]] = []
+    limit = end
+    for column in sorted(groups, reverse=True):
+        group = groups[column]
+        limit = min(limit, column + _BESIDE + 1)
+        start = max(first, column - _BESIDE, min(column, limit - len(group)))
+        chosen = sorted(group, key=_importance)[: max(0, limit - start)]
+        chosen.sort(key=group.index)
+        seated += reversed([(start + nth, mark) for nth, mark in enumerate(chosen)])
+        limit = min(limit, start)
+    return seated[::-1]
+
+
+def _importance(mark: Mark) -> int:
+    return _MATTERS.find(mark.letter) if mark.letter in _MATTERS else len(_MATTERS)
 
 
 def values_in(series: Series, from_s: float, to_s: float, period_s: int) -> Sequence[float]:

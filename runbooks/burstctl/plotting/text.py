@@ -8,7 +8,7 @@ from typing import Final
 from burstctl.plotting.canvas import Canvas, Glyphs, Run
 from burstctl.plotting.lanes import Lane, Look, lanes_of
 from burstctl.plotting.reading import Plotted
-from burstctl.plotting.scales import Clock, Panel, iops_scale, values_in
+from burstctl.plotting.scales import Clock, Panel, iops_scale, seat, values_in
 from burstctl.plotting.words import (
     absence_words,
     bins_words,
@@ -106,7 +106,7 @@ def _draw(this: Chronology, lanes: Sequence[Lane], *, width: int, charts: int, g
     for row, lane in enumerate(lanes, start=balance.bottom + 1):
         _draw_lane(sheet, lane, clock, row)
     if this.marks:
-        _draw_marks(sheet, this, clock, iops.top - _TITLES, glyphs)
+        _draw_marks(sheet, this, clock, iops.top - _TITLES)
     _draw_iops(sheet, this, clock, iops, glyphs)
     _draw_now(sheet, this, clock, (balance, iops), glyphs)
     _draw_axis(sheet, clock, glyphs)
@@ -236,17 +236,12 @@ def _draw_lane(sheet: Canvas, lane: Lane, clock: Clock, row: int) -> None:
             sheet.write(inner[0], row, fitted(segment.text, inner[1] - inner[0]), style)
 
 
-def _draw_marks(sheet: Canvas, this: Chronology, clock: Clock, row: int, glyphs: Glyphs) -> None:
-    """The letters, each as near to its time as there is room; what finds none shows as more."""
+def _draw_marks(sheet: Canvas, this: Chronology, clock: Clock, row: int) -> None:
+    """The letters at their times, none after now; of many at one time those that matter most."""
     sheet.write(0, row, "EVENT", _BOLD)
-    column = clock.first
-    for mark in this.marks:
-        column = max(column, clock.column(mark.at_s))
-        if column >= clock.end:
-            sheet.put(clock.end - 1, row, glyphs.more)
-            return
+    columns_of = [clock.column(mark.at_s) for mark in this.marks]
+    for column, mark in seat(this.marks, columns_of, clock.first, clock.column(this.now_s) + 1):
         sheet.put(column, row, mark.letter, _DRY if mark.letter in _URGENT else _BOLD)
-        column += 1
 
 
 def _draw_iops(sheet: Canvas, this: Chronology, clock: Clock, panel: Panel, glyphs: Glyphs) -> None:

@@ -115,7 +115,11 @@ def fan_words(this: Chronology) -> list[str]:
     about = ["dry about", format_clock(this.fan.about_s)]
     if left_s >= _DAY_S:
         about = ["dry in", format_duration(left_s)]
-    return about if soonest_s is None else [*about, "not before", format_clock(soonest_s)]
+    if soonest_s is None:
+        return about
+    if soonest_s - this.now_s >= _DAY_S:
+        return [*about, "not within", format_duration(soonest_s - this.now_s)]
+    return [*about, "not before", format_clock(soonest_s)]
 
 
 def limit_words(limit: Limit) -> dict[str, int]:

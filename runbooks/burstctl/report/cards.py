@@ -33,7 +33,7 @@ def urgent_context(reported: Reported, counts: Mapping[str, int], runbooks_url: 
     urgent = [decision for decision in reported.decisions if level_of(decision) in RUNBOOKS]
     cards = [_card(decision, reported, runbooks_url) for decision in urgent[: MOST_CARDS + MOST_MORE_CARDS]]
     return {
-        "verdict": _verdict(counts),
+        "verdict": _verdict(counts, is_partial=reported.has_failed),
         "next": _next(urgent, reported.report.now_s),
         "cards": cards[:MOST_CARDS],
         "more_cards": cards[MOST_CARDS:],
@@ -42,8 +42,9 @@ def urgent_context(reported: Reported, counts: Mapping[str, int], runbooks_url: 
     }
 
 
-def _verdict(counts: Mapping[str, int]) -> str:
-    """The one sentence that stands over everything."""
+def _verdict(counts: Mapping[str, int], *, is_partial: bool) -> str:
+    """The one sentence that stands over everything; of what could not be read it claims nothing."""
+    nothing = "Nothing that could be read" if is_partial else "Nothing"
     dry, soon = counts["exhausted"], counts["critical"] + counts["warning"]
     said = []
     if dry:
@@ -54,9 +55,9 @@ def _verdict(counts: Mapping[str, int]) -> str:
         tells = "tells" if counts[FAULT] == 1 else "tell"
         said.append(f"{counts[FAULT]:,} {tells} nothing")
     if not said:
-        return "Nothing runs dry"
+        return f"{nothing} runs dry"
     if not dry and not soon:
-        return f"Nothing is seen to run dry, but {said[0]}"
+        return f"{nothing} is seen to run dry, but {said[0]}"
     return ", ".join(said)
 
 

@@ -1,10 +1,11 @@
 """What was done and refused, newest first, for the page."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from burstctl.report.deeds import Deed, count_deeds
+from burstctl.report.deeds import Deed, Sort, count_deeds
 from burstctl.report.gathering import Reported
 from burstctl.report.page_words import (
     moment_words,
@@ -14,19 +15,35 @@ from burstctl.report.page_words import (
 from burstwatch.core.words import format_instant
 
 MOST_DEEDS: Final = 400
+LEAST_OF_A_SORT: Final = 60
+"""So many of each sort are shown, however many of another are newer: alerts must not push out refusals."""
 
 
 def deeds_context(reported: Reported, last: timedelta) -> dict[str, Any]:
     """What the template says of them."""
     deeds, names = reported.deeds, names_of(reported)
     counts = count_deeds(deeds)
-    shown = f"the newest {MOST_DEEDS:,} of {len(deeds):,}" if len(deeds) > MOST_DEEDS else f"{len(deeds):,}"
-    said = f"{shown} in the last {span_words(last)}, newest first; times are UTC"
+    shown = _shown(deeds)
+    said = f"{len(deeds):,} in the last {span_words(last)}, newest first; times are UTC"
+    if len(shown) < len(deeds):
+        least = f"of each sort {LEAST_OF_A_SORT} at least"
+        said = f"{len(shown):,} of {said}: the newest {MOST_DEEDS:,}, and {least}"
     return {
-        "deeds": [_deed(deed, names) for deed in deeds[:MOST_DEEDS]],
+        "deeds": [_deed(deed, names) for deed in shown],
         "deeds_said": said if deeds else f"The ledger tells of nothing in the last {span_words(last)}.",
         "sorts": [{"sort": sort, "count": f"{count:,}"} for sort, count in counts.items() if count],
     }
+
+
+def _shown(deeds: Sequence[Deed]) -> list[Deed]:
+    """The newest of all, and the newest of each sort; in their order."""
+    seen: Counter[Sort] = Counter()
+    shown = []
+    for number, deed in enumerate(deeds):
+        seen[deed.sort] += 1
+        if number < MOST_DEEDS or seen[deed.sort] <= LEAST_OF_A_SORT:
+            shown.append(deed)
+    return shown
 
 
 def _deed(deed: Deed, names: Mapping[str, str]) -> dict[str, Any]:

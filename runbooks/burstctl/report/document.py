@@ -39,6 +39,7 @@ MOST_STORY: Final = 60
 _LONGEST_TAG: Final = 120
 _MOST_TAGS: Final = 50
 _LONGEST_LABEL: Final = 60
+UNREAD: Final = "could not be read"
 _ABSENT: Final = {
     AbsenceReason.NOT_CREATED: "not created yet",
     AbsenceReason.FLIPPED: "flipped: no balance",
@@ -61,6 +62,7 @@ def page_data(reported: Reported) -> dict[str, Any]:
         "axis": [reported.axis.start_s, reported.axis.period_s, reported.axis.count],
         "volumes": {name: [row[name] for row in rows] for name in names},
         "told": {volume_id: _told(told, reported) for volume_id, told in reported.told.items()},
+        "unread": sorted(reported.unread),
     }
 
 
@@ -182,7 +184,7 @@ def _told(told: Told, reported: Reported) -> dict[str, Any]:
         "balance": packed(on_axis(seen.balance, axis), 10),
         "iops": packed(on_axis(seen.served, axis)) if seen.served else "",
         "fan": _fan(seen.fan),
-        **_stretches(seen),
+        **_stretches(seen, is_unread=decision.volume_id in reported.unread),
         "marks": [[mark.at_s, mark.letter, str(mark.kind), _label(mark.says, 200)] for mark in seen.marks],
         "facts": [list(fact) for fact in facts_of(decision, reported)],
         "story": [_story_line(deed) for deed in reversed(told.story[-MOST_STORY:])],
@@ -192,11 +194,12 @@ def _told(told: Told, reported: Reported) -> dict[str, Any]:
     }
 
 
-def _stretches(seen: Chronology) -> dict[str, Any]:
-    """What lasted for a while: from, to, and words."""
+def _stretches(seen: Chronology, *, is_unread: bool) -> dict[str, Any]:
+    """What lasted for a while: from, to, and words; what was not read is no gap in the data."""
     end_s = seen.end_s
+    absent = [[round(a.start_s), round(a.end_s), _ABSENT[a.reason]] for a in seen.absences]
     return {
-        "absent": [[round(a.start_s), round(a.end_s), _ABSENT[a.reason]] for a in seen.absences],
+        "absent": [[seen.start_s, round(seen.now_s), UNREAD]] if is_unread else absent,
         "limits": [[round(a.start_s), round(a.end_s), a.sustained_iops, a.most_iops] for a in seen.limits],
         "stays": [
             [

@@ -11,7 +11,7 @@ from burstctl.chronicle import EVERYTHING
 from burstctl.desk import Desk
 from burstctl.marks import is_moving
 from burstctl.report.deeds import Deed, deeds_of
-from burstctl.report.money import Money, PaidStay, paid_stays, sum_money
+from burstctl.report.money import MOVES, Money, PaidStay, begins_midway, paid_stays, sum_money
 from burstctl.report.pictures import (
     CALM,
     FINE,
@@ -27,7 +27,7 @@ from burstwatch.core.chronology import Chronology, Sources, chronicle
 from burstwatch.core.cost import USD_PER_METRIC
 from burstwatch.core.decide import Decision
 from burstwatch.core.flips import WindowMark
-from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger import LedgerEntry, VolumeState
 from burstwatch.core.levels import Level
 from burstwatch.core.openings import Opening, marks_in, openings
 from burstwatch.core.policy import Policy
@@ -43,8 +43,6 @@ MOST_USD: Final = 1.0
 
 MOST_TOLD: Final = 300
 """So many volumes, those that matter most, are told at length; the others have a row and a small picture."""
-
-_MOVES: Final = frozenset({EntryKind.ACCEPTED, EntryKind.REACHED, EntryKind.RESTORED, EntryKind.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,13 +249,15 @@ class _Reporter:
         return sorted(deeds, key=lambda deed: -deed.at_s)
 
     def _money(self, decisions: Iterable[Decision]) -> Money:
-        """From the whole history of those that were moved: a stay may have begun long ago."""
-        ledger = self.desk.shell.ledger
-        moved = {i for i, entries in self.entries.items() if any(e.kind in _MOVES for e in entries)}
+        """From what happened of late; of a stay that began earlier the whole history tells."""
+        moved = {i for i, entries in self.entries.items() if any(e.kind in MOVES for e in entries)}
         moved |= {volume_id for volume_id, state in self.states.items() if state.flip is not None}
         stays: list[PaidStay] = []
         for volume_id in sorted(moved):
-            stays += paid_stays(ledger.entries(volume_id), self.states.get(volume_id))
+            entries = self.entries.get(volume_id, [])
+            if begins_midway(entries):
+                entries = self.desk.shell.ledger.entries(volume_id)
+            stays += paid_stays(entries, self.states.get(volume_id))
         return sum_money(
             stays,
             states=self.states,

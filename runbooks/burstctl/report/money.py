@@ -1,7 +1,8 @@
 """What flips cost and saved in a stretch of time: the ledger's stays at list prices, nothing guessed."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from burstwatch.core.flips import OTHERS, Direction
@@ -18,6 +19,12 @@ from burstwatch.core.prices import (
 from burstwatch.core.target import GP3_LEAST_MIB_S
 from burstwatch.core.volume import Volume, baseline_iops, gp2_throughput_mib_s
 
+MOVES: Final = frozenset({
+    EntryKind.ACCEPTED, EntryKind.REACHED, EntryKind.RESTORED, EntryKind.FAILED, EntryKind.NOT_DONE,
+    EntryKind.CHANGED_BY_OTHERS,
+})  # fmt: skip
+"""What begins a stay, or ends it."""
+
 PRICES: Final = f"{US_EAST_1.region} list prices of {US_EAST_1.as_of:%Y-%m-%d}"
 
 _HOUR_S: Final = 3600
@@ -29,7 +36,7 @@ class PaidStay:
     """A stay away from what the volume was, and what it costs more a month; negative where it costs less.
 
     It is billed from ``began_s`` on, to ``ended_s`` (None: it lasts). ``came_back``: by a return of ours, so
-    that it might as well have been left where it was.
+    that it might as well have been left where it was, until it went again at ``again_s`` (None: it has not).
     """
 
     volume_id: str
@@ -38,6 +45,7 @@ class PaidStay:
     usd_per_month: float
     ended_s: float | None = None
     came_back: bool = False
+    again_s: float | None = None
 
     def usd_within(self, start_s: float, end_s: float) -> float:
         """What it added to the bill in this stretch of time."""
@@ -45,10 +53,14 @@ class PaidStay:
         return _usd(self.usd_per_month, last_s - max(self.began_s, start_s))
 
     def usd_had_it_stayed(self, start_s: float, end_s: float) -> float:
-        """What it would have added since its return, had it been left where it was."""
-        if self.ended_s is None or not self.came_back:
+        """What it would have added from its return in this time until it went again, left where it was.
+
+        A return from before is an earlier report's: else the same dollars would be saved in each of them.
+        """
+        if self.ended_s is None or not self.came_back or not start_s <= self.ended_s < end_s:
             return 0.0
-        return _usd(self.usd_per_month, end_s - max(self.ended_s, start_s))
+        until_s = end_s if self.again_s is None else min(self.again_s, end_s)
+        return _usd(self.usd_per_month, until_s - self.ended_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +69,8 @@ class Money:
 
     ``flips`` and ``returns`` are those that AWS took in that time. ``flips_usd`` is what stays that cost
     more have cost, ``cheaper_usd`` what stays that cost less have saved, ``returned_usd`` what those that
-    came back would have cost since, left where they were. ``away`` volumes count against the policy's caps
-    now, for ``away_usd_per_month`` more.
+    came back in that time would have cost since, left where they were until they went again. ``away``
+    volumes count against the policy's caps now, for ``away_usd_per_month`` more.
     """
 
     start_s: float
@@ -85,8 +97,17 @@ class CheaperOnGp3:
     usd_per_month: float
 
 
+def begins_midway(entries: Iterable[LedgerEntry]) -> bool:
+    """Whether these entries begin within a stay: what it costs, and since when, earlier ones tell."""
+    first = next((entry for entry in entries if entry.kind in MOVES), None)
+    if first is None:
+        return False
+    is_out = first.kind is EntryKind.ACCEPTED and first.body.get("direction") == Direction.OUT
+    return not is_out or first.body.get("from") != first.body.get("original")
+
+
 def paid_stays(entries: Sequence[LedgerEntry], state: VolumeState | None) -> list[PaidStay]:
-    """The stays of one volume, by all that the ledger has about it; those that others made are theirs."""
+    """The stays of one volume, by entries that do not begin midway; those that others made are theirs."""
     more = {
         str(entry.body.get("intent_id")): float(entry.body.get("usd_per_month_more", 0.0))
         for entry in entries
@@ -114,7 +135,11 @@ def paid_stays(entries: Sequence[LedgerEntry], state: VolumeState | None) -> lis
                 came_back=len(stay.intent_ids) > 1,
             )
         )
-    return found
+    return [
+        replace(stay, again_s=following.began_s if following else None)
+        for stay, following in pairwise([*found, None])
+        if stay is not None
+    ]
 
 
 def sum_money(

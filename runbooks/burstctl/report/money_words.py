@@ -33,8 +33,8 @@ def _money_lines(reported: Reported, last: timedelta) -> list[str]:
         )
     if money.returned_usd:
         lines.append(
-            f"Saved {usd_words(money.returned_usd)} in that time by returning: what volumes that came back"
-            " would have cost more since, left on their target."
+            f"Saved {usd_words(money.returned_usd)} in that time by returning: what volumes that came back in"
+            " it would have cost more since, left on their target until now or until they went again."
         )
     lines.append(
         f"{volumes_words(money.away)} away of {money.fleet_cap:,} that the policy allows, for"

@@ -1,5 +1,5 @@
 // Pictures of a volume: a line for its row, and a large one with forecast, stretches and marks. All times are UTC.
-const [LEFT, RECENT] = [42, 6 * 3600];
+const [LEFT, TOP, LANES, RECENT] = [42, 55, 3, 6 * 3600];
 const NS = "http://www.w3.org/2000/svg";
 const draw = (tag, attributes = {}, ...children) => {
   const made = document.createElementNS(NS, tag);
@@ -33,10 +33,14 @@ const pieces = (values, x, y) => {
   });
   return found;
 };
+// a mean holds for the whole of its period: steps, no slopes
+const steps = (values, x, y) => pieces(values, (at) => at, (value) => value).map((piece) =>
+  piece.slice(0, -1).flatMap(([at, value]) => [[x(at), y(value)], [x(at + 1), y(value)]]));
 const points = (piece) => piece.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
 const under = (piece, floor) => `${points(piece)} ${piece.at(-1)[0].toFixed(1)},${floor} ${piece[0][0].toFixed(1)},${floor}`;
 
 const spark = (row) => {
+  if (isUnread(row)) return make("span", { class: "sub" }, "not read");
   const [width, height] = [128, 30];
   const values = decode(row.line, 10);
   const x = (at) => (at * width) / data.axis[2];
@@ -50,9 +54,10 @@ const spark = (row) => {
   return made;
 };
 
+const isUnread = (row) => data.unread.includes(row.id);
 // what a picture shows of a volume; of one that is not told at length, its balance alone
 const viewOf = (row) => data.told[row.id] ?? { axis: data.axis, end: data.now, balance: row.line, iops: "", fan: null,
-  absent: [], limits: [], stays: [], windows: [], holds: [], stalls: [], marks: [], facts: [], story: [] };
+  absent: isUnread(row) ? [[data.axis[0], data.now, "could not be read"]] : [], limits: [], stays: [], windows: [], holds: [], stalls: [], marks: [], facts: [], story: [] };
 
 const STEPS = [300, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 const timeAxis = (from, to, x, width, y1, y2) => {
@@ -70,11 +75,11 @@ const timeAxis = (from, to, x, width, y1, y2) => {
 // stretches, each sort with its words at a height of its own: they may lie over each other
 const bands = (view, x, top, bottom) => {
   const made = draw("g");
-  const band = (kind, lead, height, textAt) => ([from, to, words]) => {
+  const band = (kind, lead, height, textAt, y = top) => ([from, to, words]) => {
     const [left, right] = [Math.max(x(from), LEFT), x(Math.min(to, view.end))];
     if (right - left < 0.5) return;
     const text = `${lead}${words}`;
-    made.append(draw("rect", { class: `band ${kind}`, x: left, y: top, width: right - left, height },
+    made.append(draw("rect", { class: `band ${kind}`, x: left, y, width: right - left, height },
       draw("title", {}, text)));
     if (right - left > text.length * 6 + 8) made.append(draw("text", { class: "said", x: left + 4, y: textAt }, text));
   };
@@ -82,6 +87,7 @@ const bands = (view, x, top, bottom) => {
   view.stays.forEach(band("stay", "on ", bottom - top, (top + bottom) / 2 + 4));
   view.stalls.forEach(band("stall", "stalled: ", bottom - top, bottom - 19));
   view.windows.forEach(band("window", "window ", 14, top + 11));
+  view.holds.forEach(band("hold", "held by ", 14, top + 27, top + 16));
   return made;
 };
 
@@ -99,15 +105,15 @@ const fan = (view, x, y) => {
   return made;
 };
 
-// letters on two lanes; where both are taken a line alone stays, and its words are in the story
+// letters on lanes, the newest first; where all are taken a line alone stays, and its words are in the story
 const marks = (view, x, top, bottom) => {
   const made = draw("g", { class: "marks" });
-  const free = [-99, -99];
-  for (const [at, letter, kind, says] of view.marks) {
+  const free = Array(LANES).fill(Infinity);
+  for (const [at, letter, kind, says] of [...view.marks].reverse()) {
     const place = x(at);
     if (place < LEFT) continue;
     made.append(draw("line", { class: `mark ${kind}`, x1: place, x2: place, y1: top, y2: bottom }));
-    const lane = free.findIndex((last) => place - last > 15);
+    const lane = free.findIndex((last) => last - place > 15);
     if (lane < 0) continue;
     free[lane] = place;
     made.append(draw("g", { transform: `translate(${place} ${top - 8 - 15 * lane})` },
@@ -122,7 +128,7 @@ const picture = (row, width, isSmall, isNear = isSmall) => {
   const view = viewOf(row);
   const [start, period] = view.axis;
   const from = isNear ? Math.max(start, data.now - RECENT) : start;
-  const [left, top, low] = [LEFT, 40, isSmall ? 150 : 190];
+  const [left, top, low] = [LEFT, TOP, TOP + (isSmall ? 110 : 150)];
   const balance = decode(view.balance, 10);
   const iops = decode(view.iops);
   const bottom = iops.length && !isSmall ? low + 130 : low;
@@ -168,7 +174,7 @@ const served = (view, iops, inside, svg, { x, nth, left, right, top, bottom }) =
   }
   labels.append(draw("text", { x: left, y: top - 6 }, "IOPS served"));
   lines.append(draw("line", { class: "grid", x1: left, x2: right, y1: bottom, y2: bottom }));
-  for (const piece of pieces(iops, nth, y)) {
+  for (const piece of steps(iops, nth, y)) {
     lines.append(draw("polygon", { class: "area", points: under(piece, bottom) }),
       draw("polyline", { class: "line", points: points(piece) }));
   }
@@ -179,7 +185,7 @@ const served = (view, iops, inside, svg, { x, nth, left, right, top, bottom }) =
 const saidOf = (row, balance) => {
   const known = balance.filter((value) => value !== null);
   const span = `${when(data.since)} to ${when(data.now)} UTC`;
-  if (!known.length) return `Burst balance, ${span}: no datapoint`;
+  if (!known.length) return `Burst balance, ${span}: ${isUnread(row) ? "could not be read" : "no datapoint"}`;
   const [first, last, least] = [known[0], known.at(-1), Math.min(...known)].map(number);
   return `Burst balance, ${span}: from ${first} to ${last} per cent, lowest ${least}; dry: ${row.dry_words}`;
 };

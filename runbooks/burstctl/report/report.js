@@ -10,7 +10,7 @@ const data = JSON.parse($("data").textContent);
 const rows = data.volumes.id.map((id, at) => ({ at, ...Object.fromEntries(
   Object.entries(data.volumes).map(([name, column]) => [name, column[at]])) }));
 const byId = new Map(rows.map((row) => [row.id, row]));
-const state = { sort: "level", isDown: false, levels: new Set(), shown: rows, active: 0, first: -1, last: -1 };
+const state = { sort: "level", isDown: false, levels: new Set(), shown: rows, active: 0, first: -1, last: -1, opener: null };
 const ROW = 52;
 const MOST_PRINTED = 1000;
 const [scroller, body, filter, dialog] = [$("scroller"), $("rows"), $("filter"), $("detail")];
@@ -46,6 +46,8 @@ const update = () => {
   render(true);
 };
 
+// rows are of one height, or what is drawn would not be what is scrolled to
+const clamped = (words) => make("span", { class: "clamped", title: words }, words);
 const line = (row, at) => {
   const cell = (kind, ...children) => make("td", { class: kind }, ...children);
   const link = make("a", { href: `#${row.id}`, tabindex: at === state.active ? 0 : -1, class: "open" }, title(row));
@@ -54,16 +56,17 @@ const line = (row, at) => {
     cell("volume", make("bdi", {}, link), make("span", { class: "sub" }, row.name ? row.id : "")),
     cell("balance", row.balance === null ? "" : `${row.balance.toFixed(1)} %`),
     cell("least", spark(row)),
-    cell("dry", row.dry_words),
+    cell("dry", clamped(row.dry_words)),
     cell("drain", row.drain === null ? "" : number(Math.round(row.drain))),
     cell("gib", number(row.gib), make("span", { class: "sub" }, row.type)),
     cell("instance", row.instance || "", make("span", { class: "sub" }, row.device || "")),
-    cell("mark", row.mark));
+    cell("mark", clamped(row.mark)));
   return made;
 };
 
+// one cell alone: on narrow screens a table as wide as columns that are hidden would squeeze the others
 const spacer = (count) => {
-  const made = make("td", { colspan: 9 });
+  const made = make("td");
   made.style.height = `${count * ROW}px`;
   return make("tr", { class: "spacer", "aria-hidden": "true" }, made);
 };
@@ -118,6 +121,8 @@ const legendOf = (row) => {
   if (view.fan?.about != null) found.push("Right of now: dashed the forecast, shaded from the earliest to the latest.");
   if (view.fan?.soonest != null) found.push("Dotted: no load can empty it sooner.");
   if (view.limits.length) found.push("IOPS: dashed the baseline, dotted the burst.");
+  if (view.windows.length) found.push(`Boxes on top: ${[...new Set(view.windows.map(([, , name]) => `window ${name}`))].join(", ")}.`);
+  if (view.holds.length) found.push(`Dashed boxes: held by ${view.holds.map(([, , words]) => words).join("; ")}.`);
   const letters = new Map(view.marks.map(([, letter, kind]) => [letter, kind.replaceAll("_", " ")]));
   if (letters.size) found.push(`${[...letters].map(([letter, kind]) => `${letter} ${kind}`).join(", ")}.`);
   return found.join(" ");
@@ -127,7 +132,7 @@ const readable = (row, svg, output, left) => {
   const view = viewOf(row);
   const [start, period] = view.axis;
   const [balance, iops] = [decode(view.balance, 10), decode(view.iops)];
-  const cursor = draw("line", { class: "cursor", y1: 40, y2: svg.viewBox.baseVal.height - 20 });
+  const cursor = draw("line", { class: "cursor", y1: TOP, y2: svg.viewBox.baseVal.height - 20 });
   let at = balance.length - 1;
   const tell = (index) => {
     at = Math.min(Math.max(index, 0), balance.length - 1);
@@ -184,15 +189,20 @@ const go = (step) => {
   const at = state.shown.indexOf(byId.get(location.hash.slice(1))) + step;
   if (at < 0 || at >= state.shown.length) return;
   history.replaceState(null, "", `#${state.shown[at].id}`);
+  state.opener = null;
   show();
   dialog.scrollTop = 0;
 };
 
 // who listens to what
 addEventListener("hashchange", show);
+document.addEventListener("click", (event) => {
+  if (!dialog.contains(event.target)) state.opener = event.target.closest("main a:not(#rows a)");
+}, true);
 dialog.addEventListener("close", () => {
   if (byId.has(location.hash.slice(1))) history.replaceState(null, "", location.pathname + location.search);
-  if (state.shown.length) moveTo(state.active);
+  if (state.opener) state.opener.focus({ preventScroll: true });
+  else if (state.shown.length) moveTo(state.active);
 });
 dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 $("near").addEventListener("click", () => {

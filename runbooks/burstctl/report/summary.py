@@ -67,6 +67,7 @@ def summary_of(reported: Reported, *, last: timedelta, runbooks_url: str) -> dic
             {"key": key, "title": title.format(span_words(last)), "says": says}
             for key, title, says in _COLUMNS
         ],
+        "missing": _missing_words(reported),
         "notes": _notes(reported, last),
         **urgent_context(reported, counts, runbooks_url),
         **deeds_context(reported, last),
@@ -123,6 +124,22 @@ def _tiles(reported: Reported, last: timedelta) -> list[dict[str, str]]:
     ]
 
 
+def _missing(reported: Reported) -> list[str]:
+    """What could not be read, and why."""
+    gone = (f"there is no volume {volume_id}" for volume_id in reported.report.missing)
+    unread = (f"the picture of {volume_id}: {why}" for volume_id, why in reported.unread.items())
+    return [*reported.failures, *gone, *unread]
+
+
+def _missing_words(reported: Reported) -> str:
+    """What stands at the top where the page is not whole; empty where it is."""
+    missing = _missing(reported)
+    if not missing:
+        return ""
+    more = f", and {len(missing) - 1:,} more at the end" if len(missing) > 1 else ""
+    return printable(f"This page is not whole. Not read: {missing[0]}{more}.", LONGEST_SENTENCE)
+
+
 def _notes(reported: Reported, last: timedelta) -> list[str]:
     """What the page rests on, and what is missing from it."""
     report = reported.report
@@ -146,7 +163,7 @@ def _notes(reported: Reported, last: timedelta) -> list[str]:
     notes += [hold_words(hold) for hold in report.holds]
     if report.ignored:
         notes.append(f"{volumes_words(len(report.ignored))} ignored by tag.")
-    missing = [*reported.failures, *(f"{i}: {why}" for i, why in reported.unread.items())]
+    missing = _missing(reported)
     notes += [f"Not read: {each}" for each in missing[:MOST_NOTES]]
     if len(missing) > MOST_NOTES:
         notes.append(f"Not read: and {len(missing) - MOST_NOTES:,} more.")

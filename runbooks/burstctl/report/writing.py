@@ -1,11 +1,15 @@
 """A file that is either the old one or the whole new one."""
 
 import os
+import sys
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
+from burstctl.output import show
+from burstctl.volume_words import LONGEST_SENTENCE
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.words import printable
 from burstwatch.settings import SettingsError
 
 STDOUT: Final = Path("-")
@@ -21,29 +25,60 @@ def check_writable(path: Path) -> None:
     Raises:
         SettingsError: it is a directory, or there is no such directory, or it may not be written to.
     """
-    if path == STDOUT:
+    if path == STDOUT or _is_pipe_or_device(path):
         return
+    shown, folder = shown_path(path), shown_path(path.parent)
     if path.is_dir():
-        raise SettingsError(f"{path} is a directory: name a file in it, such as {path / 'report.html'}")
+        inside = shown_path(path / "report.html")
+        raise SettingsError(f"{shown} is a directory: name a file in it, such as {inside}")
     if not path.parent.is_dir():
-        raise SettingsError(f"there is no directory {path.parent} to write {path.name} to: make it first")
+        raise SettingsError(f"there is no directory {folder} to write {path.name} to: make it first")
     if not os.access(path.parent, os.W_OK):
-        raise SettingsError(f"{path.parent} may not be written to: name a file elsewhere, or - for stdout")
+        raise SettingsError(f"{folder} may not be written to: name a file elsewhere, or - for stdout")
+
+
+def shown_path(path: Path) -> str:
+    """The path, fit to show."""
+    return printable(str(path), LONGEST_SENTENCE)
+
+
+def write_out(text: str) -> None:
+    """Write the page to stdout as it is: in another encoding its style and script would not be run."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    show(text)
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write beside the file and rename: whoever reads meanwhile sees the old one or the new one.
 
+    What is no file, such as a pipe or /dev/null, is written to and stays what it is.
+
     Raises:
         WritingError: the disk is full, or somebody took the place away.
     """
-    made = path.with_name(f".{path.name}.{token_hex(4)}")
     try:
-        made.write_text(text, encoding="utf-8", newline="\n")
-        made.replace(path)
+        if _is_pipe_or_device(path):
+            path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        else:
+            _replace(path.resolve(), text)
     except OSError as error:
-        made.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise WritingError(
-            f"{path} could not be written ({reason}); what was there is there still"
+            f"{shown_path(path)} could not be written ({reason}); what was there is there still"
         ) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    made = path.with_name(f".burstctl-{token_hex(6)}")
+    try:
+        made.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        if path.exists():
+            made.chmod(path.stat().st_mode & 0o777)
+        made.replace(path)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _is_pipe_or_device(path: Path) -> bool:
+    return path.exists() and not (path.is_file() or path.is_dir())
