@@ -6,9 +6,8 @@ import shlex
 from datetime import timedelta
 
 import pytest
-from operators_desk import ROOT, START, OperatorsDesk, a_lab, asked, modified
+from operators_desk import START, OperatorsDesk, a_lab, asked, modified
 from operators_desk import add as add_volume
-from test_runbooks import commands_on
 
 from burstctl import advising
 from burstlab.faults import Fault
@@ -442,20 +441,3 @@ def test_a_fleet_without_volumes_says_so(desk, lab):
     ran = desk.run("advise")
     assert (ran.code, ran.out) == (0, "")
     assert "there is no volume to advise on in us-east-1" in ran.err
-
-
-def test_every_command_of_the_page_runs_in_its_order(desk, lab):
-    page = ROOT / "runbooks" / "MovingToGp3.md"
-    add_dry(lab, volume_id=THE_VOLUME, tags={"role": "test"})
-    others = [add_dry(lab, f"ci-{nth}", tags={"role": "ci"}) for nth in range(3)]
-    for line in commands_on(page):
-        words = shlex.split(line)
-        if words[0] == "burstctl":
-            ran = desk.run(*words[1:], answer="y")
-            assert ran.code == 0, f"{line}: {ran.err} {ran.out}"
-            lab.clock.advance(3 * 3600)
-        else:
-            assert words[:3] == ["aws", "ec2", "modify-volume"]
-            lab.client("ec2").modify_volume(VolumeId=words[4], VolumeType=words[6], DryRun=False)
-    assert modified(lab, THE_VOLUME) == ["gp3", "gp2", "gp2"]
-    assert [modified(lab, each) for each in others] == [["gp3", "gp2"]] * 3

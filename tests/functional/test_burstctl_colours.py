@@ -16,6 +16,7 @@ COMMANDS = {
     "explain": [VOLUME],
     "watch": ["--passes", "1"],
     "advise": [],
+    "backtest": [],
     "report": ["--html", "report.html"],
     "flip": [VOLUME, "--dry-run"],
     "flip-back": [VOLUME, "--dry-run"],

@@ -49,17 +49,25 @@ def things(desk, lab):
         topic_arn = sns.create_topic(Name="burstwatch")["TopicArn"]
         sns.subscribe(TopicArn=topic_arn, Protocol="email", Endpoint="oncall@example.com")
         alarm(lab, "burstwatch-WatchdogSilent", "OK")
-        yield made
+        try:
+            yield made
+        finally:
+            reset(lab)
 
 
 def forget_everything(lab):
-    """moto remembers what other tests made; what it takes long to load is loaded before anybody hurries."""
-    urlopen(Request(f"{lab.url}/moto-api/reset", method="POST"), timeout=60).close()
+    """What other tests made; and what moto takes long to load is loaded before anybody hurries."""
+    reset(lab)
     lab.client("secretsmanager").list_secrets()
     lab.client("scheduler").list_schedules()
     lab.client("cloudwatch").describe_alarms()
     lab.client("sqs").list_queues()
     lab.client("sns").list_topics()
+
+
+def reset(lab):
+    """moto's memory is that of the process, and of every test in it."""
+    urlopen(Request(f"{lab.url}/moto-api/reset", method="POST"), timeout=60).close()
 
 
 def schedule(scheduler, name, function, call, state="ENABLED"):

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import Request, urlopen
 
 import botocore.session
 from a_moto_stack import MotoStack, a_moto_stack
@@ -240,6 +241,10 @@ def a_stage(folder: Path, monkeypatch: Any, **lab_settings: Any):
     monkeypatch.setattr(ClientCreator, "_create_client_class", _class_made_once)
     settings = LabSettings(**({"lag_s": 60} | lab_settings))
     with Endpoint(LabFleet(LabClock(START, speed=0), settings)) as lab, ExitStack() as ending:
+        # moto remembers what other tests in this process made
+        urlopen(
+            Request(f"{lab.url}/moto-api/reset", method="POST"), timeout=60
+        ).close()  # what other tests left
         lab.account.arn = f"arn:aws:iam::{ACCOUNT}:user/{WHO}"
         desk.set(**lab.environment)
         yield Stage(desk, lab, monkeypatch, ending)

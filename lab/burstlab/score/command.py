@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from burstlab.main import HELP
 from burstlab.score.cases import Recorded, Shape, find_recordings, make_cases
 from burstlab.score.figures import SCHEMA, Figures, figures
 from burstlab.score.job import Job, Outcome
@@ -51,7 +52,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
         return numbers
 
 
-@click.command()
+@click.command(context_settings=HELP, epilog="Example: burstlab score traces/ --sizes 8,100 --scale 4")
 @click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--policy", "policy_path", type=click.Path(path_type=Path), help="The policy; default: built in."
