@@ -242,9 +242,7 @@ def a_stage(folder: Path, monkeypatch: Any, **lab_settings: Any):
     settings = LabSettings(**({"lag_s": 60} | lab_settings))
     with Endpoint(LabFleet(LabClock(START, speed=0), settings)) as lab, ExitStack() as ending:
         # moto remembers what other tests in this process made
-        urlopen(
-            Request(f"{lab.url}/moto-api/reset", method="POST"), timeout=60
-        ).close()  # what other tests left
+        urlopen(Request(f"{lab.url}/moto-api/reset", method="POST"), timeout=60).close()
         lab.account.arn = f"arn:aws:iam::{ACCOUNT}:user/{WHO}"
         desk.set(**lab.environment)
         yield Stage(desk, lab, monkeypatch, ending)
