@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from burstctl.flip_words import flip_document, flip_in_words, quota_document, quota_in_words
-from burstctl.overriding import page_hints
+from burstctl.overriding import page_hints, refusing_guards
 from burstctl.plan_document import hold_document, instant_or_none, plan_document
 from burstctl.plan_words import refusal_words
 from burstctl.planned import Planned
@@ -316,7 +316,7 @@ def _guards(planned: Planned | None, flip: Flip | None, runbooks_url: str) -> li
     if not plan.refusals:
         return [f"none refuses {what}{to} by the watchdog now"]
     said = [f"{what}{to} by the watchdog is refused now:", *map(refusal_words, plan.refusals)]
-    return [*said, *page_hints([planned], runbooks_url)]
+    return [*said, *page_hints(refusing_guards([planned]), runbooks_url)]
 
 
 def _windows(told: Explanation) -> list[str]:

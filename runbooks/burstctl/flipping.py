@@ -11,7 +11,7 @@ from burstctl.choosing import Drawn, Request, draw_up
 from burstctl.desk import Desk
 from burstctl.exits import Exit, exit_of_outcomes
 from burstctl.output import complain, say, show, to_json
-from burstctl.overriding import override_hint, page_hints
+from burstctl.overriding import override_hint, page_hints, refusing_guards
 from burstctl.paragraphs import COLUMNS, hang
 from burstctl.plan_document import PLAN_SCHEMA, hold_document, plan_document, totals_document
 from burstctl.plan_words import plan_in_words, totals_in_words
@@ -184,7 +184,7 @@ def _complain(desk: Desk, drawn: Drawn) -> None:
     hint = override_hint(drawn.planned)
     if hint is not None:
         say(hint)
-    for page in page_hints(drawn.planned, desk.shell.policy.alerts.runbooks_url):
+    for page in page_hints(refusing_guards(drawn.planned), desk.shell.policy.alerts.runbooks_url):
         say(page)
     for volume_id, outcome in drawn.lost.items():
         complain(f"{volume_id}: {outcome.because}")

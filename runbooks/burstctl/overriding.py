@@ -1,6 +1,6 @@
 """Which guards a person may override."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import click
@@ -49,7 +49,11 @@ def override_hint(planned: Iterable[Planned]) -> str | None:
     return f"to do it all the same: {options} --reason TEXT"
 
 
-def page_hints(planned: Iterable[Planned], runbooks_url: str) -> list[str]:
+def refusing_guards(planned: Iterable[Planned]) -> set[Guard]:
+    """The guards that refuse any of it."""
+    return {refusal.guard for each in planned for refusal in each.plan.refusals}
+
+
+def page_hints(refusing: Collection[Guard], runbooks_url: str) -> list[str]:
     """Where each guard that refuses something is explained, in the order of the guards."""
-    refusing = {refusal.guard for each in planned for refusal in each.plan.refusals}
     return [f"how to go on: {guard_page(guard, runbooks_url)}" for guard in Guard if guard in refusing]

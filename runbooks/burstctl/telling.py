@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from burstctl.output import complain, say
+from burstctl.overriding import page_hints
 from burstctl.volume_words import id_and_name
 from burstwatch.core.cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.decide import Decision
@@ -82,6 +83,13 @@ def _tell_outcomes(report: Report) -> None:
         _say_each(word, (_about(d, o.because or d.reason) for d, o in named if o.done is done))
     undone = [d for d in report.decisions if d.want and report.outcome_of(d).done is Done.PROPOSED]
     _say_each("left undone without --act", (_about(d, d.reason) for d in undone))
+
+
+def tell_pages(report: Report, runbooks_url: str) -> None:
+    """Say where each guard that refused something in this pass is explained."""
+    outcomes = (report.outcome_of(decision) for decision in report.decisions)
+    for hint in page_hints({each.refusal.guard for each in outcomes if each.refusal}, runbooks_url):
+        say(hint)
 
 
 def tell_failures(report: Report) -> None:

@@ -12,7 +12,7 @@ from burstctl.output import complain, complain_of_bug, say
 from burstctl.policy_in_force import PolicyKeeper
 from burstctl.showing import show_pass
 from burstctl.stopping import StopSignal
-from burstctl.telling import tell_failures, tell_pass
+from burstctl.telling import tell_failures, tell_pages, tell_pass
 from burstwatch.core.alerts import make_policy_rejected
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry
@@ -127,6 +127,7 @@ class Watch:
         self.exit_code = exit_of(report, exit_zero=self._exit_zero)
         show_pass(report, as_json=self._as_json)
         tell_pass(report, tick_s)
+        tell_pages(report, self._desk.shell.policy.alerts.runbooks_url)
         tell_failures(report)
         return PassEnded(
             result=PassResult.PARTIAL if report.has_failed else PassResult.COMPLETE,

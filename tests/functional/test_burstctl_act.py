@@ -111,6 +111,7 @@ def test_a_refusal_names_its_guard_its_reason_and_its_end_in_every_pass(desk, la
         assert "INC-42, until 2026-11-21T18:00:00Z" in ran.err
         assert "hold: everything is kept as it is until 2026-11-21T18:00:00Z, by" in ran.err
         assert "refused: held" in ran.out
+        assert "how to go on: runbooks/FlipRefused.md#held" in ran.err
     assert "flip refused: etcd-1" in first.err
     assert "flip refused: etcd-1" not in second.err, "people hear of it once"
     assert passes(desk, lab, 1).code == 4

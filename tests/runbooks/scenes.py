@@ -89,7 +89,7 @@ def it_is_deployed(stage: Stage) -> None:
     parts.expect_secret("burstwatch/slack")
     parts.add_retained("burstwatch-Ledger-1ABCDEFGHIJKL", role="MY_INSTANCE_ROLE", policy="burstwatch-probe")
     stage.write("policy.yaml", MIGRATION)
-    stage.write("webhook.txt", "https://hooks.slack.example/services/T000/B000/XXXX")
+    stage.write("webhook.txt", "https://hooks.slack.example/services/T000/B000/example")
 
 
 # ---- alerts about a balance
@@ -567,7 +567,7 @@ def an_alert_does_not_arrive(stage: Stage) -> None:
         {"level": "ERROR", "message": "not delivered", "reason": error},
     )
     parts.add_secret("burstwatch/slack")
-    stage.write("webhook.txt", "https://hooks.slack.example/services/T000/B000/XXXX")
+    stage.write("webhook.txt", "https://hooks.slack.example/services/T000/B000/example")
 
 
 @scene("AlertsNotDelivered")

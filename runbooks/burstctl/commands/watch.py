@@ -15,7 +15,7 @@ from burstctl.exits import Exit, exit_of
 from burstctl.output import say
 from burstctl.showing import show_report
 from burstctl.stopping import StopSignal
-from burstctl.telling import tell
+from burstctl.telling import tell, tell_pages
 from burstctl.watching import Watch
 from burstwatch.core.policy import FOCUS_TICK, Mode
 from burstwatch.core.spans import format_span, parse_span
@@ -162,6 +162,7 @@ def _look_once(desk: Desk, options: Options) -> Exit:
         desk.progress.end()
     show_report(report, as_json=options.json)
     tell(report)
+    tell_pages(report, desk.shell.policy.alerts.runbooks_url)
     return exit_of(report, exit_zero=options.exit_zero)
 
 

@@ -13,7 +13,7 @@ from burstctl.command import ORDER_SPAN, Command, Options, common_options, write
 from burstctl.desk import Desk, operating_desk, reading_desk
 from burstctl.exits import Exit
 from burstctl.output import say, show, to_json
-from burstctl.overriding import page_hints
+from burstctl.overriding import page_hints, refusing_guards
 from burstctl.paragraphs import COLUMNS, hang
 from burstctl.plan_document import hold_document, plan_document, totals_document
 from burstctl.plan_words import refusal_words, totals_in_words
@@ -112,7 +112,7 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
             say(words, as_it_is=True)
         tell_holds(desk.shell.ledger.holds(desk.shell.clock()), {v.volume_id for v in this.moved})
         complain_of_failures(failures)
-        for page in page_hints(planned, desk.shell.policy.alerts.runbooks_url):
+        for page in page_hints(refusing_guards(planned), desk.shell.policy.alerts.runbooks_url):
             say(page)
         if not is_confirmed(f"Start the window {printable(name, 63)}?", assumes_yes=yes):
             return Exit.INTERRUPTED
