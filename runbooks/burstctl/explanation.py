@@ -20,7 +20,7 @@ from burstwatch.core.decide import Decision
 from burstwatch.core.flips import Flip, Hold, Spent, spent_within
 from burstwatch.core.forecast import BELIEVED_FOR, Drain, Forecast
 from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.levels import Level, explain_level
+from burstwatch.core.levels import NEAR, RESTED, Level, explain_level
 from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.report import describe
@@ -250,18 +250,23 @@ def _next_levels(level: Level, policy: Policy) -> list[str]:
     def span(of: Any) -> str:
         return format_duration(of.total_seconds())
 
-    near = f"or it drains and the bound is {span(cadence.act_lead)} or less"
+    is_near = f"the bound is {span(cadence.act_lead)} or less"
+    confirmed = f"when a drain that lasted twice as long ends within {span(levels.critical_within)}"
     entering = (
         (Level.WATCH, f"below {cadence.watch_below_pct:g} %"),
-        (Level.WARNING, f"when a believed estimate is {span(levels.warning_within)} or less"),
-        (Level.CRITICAL, f"when a believed estimate is {span(levels.critical_within)} or less, {near}"),
+        (
+            Level.WARNING,
+            f"when a believed estimate is {span(levels.warning_within)} or less, or it drains and {is_near}",
+        ),
+        (Level.CRITICAL, f"{confirmed}, or {is_near} and the pace of ten minutes says so too"),
         (Level.EXHAUSTED, f"at or below {levels.exhausted_pct:g} %"),
     )
     still = f"or the balance has not fallen for {span(levels.refilling_for)}"
     leaving = {
         Level.WATCH: f"at {cadence.calm_from_pct:g} % or more, two minutes running",
         Level.WARNING: f"when the estimate is beyond {span(levels.warning_leave)}, {still}",
-        Level.CRITICAL: f"when the estimate is beyond {span(levels.critical_leave)}, {still}",
+        Level.CRITICAL: f"when the estimate is beyond {span(levels.critical_leave)}, {still};"
+        f" where the bound is {span(NEAR * cadence.act_lead)} or less: for {span(RESTED)}",
         Level.EXHAUSTED: f"at {levels.exhausted_leave_pct:g} % or more, two minutes running",
     }
     worse = [f"{entered}: {when}" for entered, when in entering if entered.rank > level.rank]

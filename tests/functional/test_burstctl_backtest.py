@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 from datetime import datetime, timedelta
 from io import StringIO
+from itertools import pairwise
 from threading import Thread
 from typing import Any, cast
 
@@ -169,8 +170,11 @@ def test_it_agrees_with_what_the_real_watchdog_did_over_the_same_days(desk, tmp_
         assert made == flips[volume_id], each["name"]
         read = round(each["usd_watching"] / 0.00001)
         # this watchdog asks nobody what drained a volume: five metrics for each drain told at a new level
-        causes = {(k, level, at) for k, level, at in told_now if k.endswith(("Draining", "Exhausted"))}
-        assert read == metrics[volume_id] + 5 * len(causes), each["name"]
+        levels = ["ok", *(level for kind, level, _ in told_now if kind.startswith("BurstBalance"))]
+        risen = [
+            at for was, at in pairwise(levels) if at != was and at in ("warning", "critical", "exhausted")
+        ]
+        assert read == metrics[volume_id] + 5 * len(risen), each["name"]
     assert sum(len(each) for each in flips.values()) >= 6
     assert {direction for each in flips.values() for _, direction in each} == {"out", "back"}
 

@@ -63,7 +63,7 @@ class Scene:
         return clients.shell(self.opened[-1], self.policy, fuse or Fuse(), self.sent)
 
     def add_draining(self, count: int, *, size_gib: int = 100, **tags: str) -> list[str]:
-        """Each is dry in less than a quarter of an hour."""
+        """Each is dry in seven minutes."""
         given = {"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()}
         started_at = self.fleet.clock.now()
         added = [
@@ -71,7 +71,7 @@ class Scene:
                 volume_id=f"vol-{number:017x}",
                 size_gib=size_gib,
                 load="steady:2500",
-                balance_pct=57,
+                balance_pct=46,
                 starts_at=started_at,
                 instance_id=HOST,
                 tags=given,

@@ -113,17 +113,18 @@ def test_a_draining_volume_is_announced_in_rising_order_and_closed_when_it_recov
     lab.fleet.set_load(volume_id, "steady:3000")
     tick_for(shell, lab, 40)
     lab.fleet.set_load(volume_id, "idle")
-    tick_for(shell, lab, 40)
+    tick_for(shell, lab, 65)
     assert [(a.kind, a.level) for a in recorder.alerts] == [
         (AlertKind.DRAINING, Level.WARNING),
         (AlertKind.DRAINING, Level.CRITICAL),
         (AlertKind.EXHAUSTED, Level.EXHAUSTED),
+        (AlertKind.DRAINING, Level.CRITICAL),
         (AlertKind.RECOVERED, Level.WATCH),
     ]
     dry_at_s = lab.fleet.truth(volume_id).first_dry_at.timestamp()
     assert dry_at_s - recorder.alerts[1].time_s >= Policy().cadence.act_lead.total_seconds()
     kinds = [entry.kind for entry in ledger.entries(volume_id)]
-    assert kinds.count(EntryKind.ALERT) == kinds.count(EntryKind.DELIVERED) == 4
+    assert kinds.count(EntryKind.ALERT) == kinds.count(EntryKind.DELIVERED) == 5
 
 
 def test_a_calm_fleet_leaves_no_trace_in_the_ledger(lab, shell, ledger, recorder):
@@ -170,7 +171,7 @@ def test_operations_are_read_of_alerting_volumes_only(lab, shell):
 
 
 def test_assess_writes_nothing_and_sends_nothing(lab, shell, ledger, recorder):
-    lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
+    lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:2000"))
     lab.clock.advance(600)
     report = assess_volumes(shell, now_s=lab.fleet.now_s())
     assert [d.level for d in report.decisions] == [Level.CRITICAL]

@@ -427,11 +427,12 @@ usages = st.one_of(
 kinds = st.sampled_from(list(LIMITS))
 
 
-def as_served(size_gib, usage):
-    """What a gp2 of this size can have served, so that the usage is one of its own."""
+def as_served(volume, usage):
+    """What the volume can have served, so that the usage is one of its own."""
     if usage is None:
         return None
-    best, has = max(BURST_IOPS, baseline_iops(size_gib)), reachable_mib_s(GP2, size_gib)
+    best = volume.provisioned_iops or max(BURST_IOPS, baseline_iops(volume.size_gib))
+    has = reachable_mib_s(GP2, volume.size_gib)
     iops = usage.iops and a_rate(min(usage.iops.at_percentile, best))
     mib_s = usage.mib_s and a_rate(min(usage.mib_s.at_percentile, has))
     return replace(usage, iops=iops, mib_s=mib_s)
@@ -453,7 +454,7 @@ volumes = st.one_of(
 cases = st.builds(
     lambda volume, usage, headroom, critical, kind: a_case(
         volume=volume,
-        usage=as_served(volume.size_gib, usage),
+        usage=as_served(volume, usage),
         headroom_pct=headroom,
         is_critical=critical,
         critical_type=kind,
@@ -469,9 +470,7 @@ cases = st.builds(
 seen_cases = st.builds(
     lambda case, iops, mib_s, days, operation_mib: replace(
         case,
-        usage=as_served(
-            case.volume.size_gib, a_usage(iops, mib_s, days=days, held_operation_mib=operation_mib)
-        ),
+        usage=as_served(case.volume, a_usage(iops, mib_s, days=days, held_operation_mib=operation_mib)),
     ),
     cases,
     st.one_of(st.floats(0, 3_000), st.floats(0, 16_000)),
@@ -518,9 +517,9 @@ def test_what_is_advised_is_what_aws_allows_and_costs_what_is_said(case):
 @unhurried
 @given(seen_cases, st.floats(1, 2), st.floats(1, 2))
 def test_more_that_was_served_never_makes_it_smaller_or_cheaper(case, more_iops, more_mib_s):
-    usage, size_gib = case.usage, case.volume.size_gib
+    usage = case.usage
     larger = as_served(
-        size_gib,
+        case.volume,
         replace(
             usage,
             iops=a_rate(usage.iops.at_percentile * more_iops),

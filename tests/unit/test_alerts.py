@@ -436,7 +436,8 @@ def test_a_reminder_says_still():
     [
         (draining_to(18, 3, count=20), "Critical because at this pace it is dry within 15 min"),
         # 20 % at 0.1 % a minute: 200 min; but at full burst 6.7 min.
-        (draining_to(20, 0.1), "Critical because it drains, and full burst would empty it within 8 min"),
+        (draining_to(20, 0.1), "Warning because it drains, and full burst would empty it within 8 min"),
+        (draining_to(23, 2.9, count=11), "Critical because at this pace it is dry within 8 min"),
         (draining_to(50, 0.9, count=40), "Warning because at this pace it is dry within 60 min"),
         (draining_to(0.9, 0.1, count=9), "Exhausted because the balance is at or below 1 %"),
     ],

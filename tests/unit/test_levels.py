@@ -25,11 +25,18 @@ def falling_to(end: float, per_minute: float, count: int = 61) -> list[float]:
         # 0.9 % a minute at 50 %: 55 min; at 60 %: 66 min. The bound is 16 min and more.
         (falling_to(50, 0.9, 40), Level.WARNING),
         (falling_to(60, 0.9, 40), Level.WATCH),
-        # 3 % a minute at 44 %: 14.7 min; at 46 %: 15.3 min.
-        (falling_to(44, 3, 18), Level.CRITICAL),
-        (falling_to(46, 3, 18), Level.WARNING),
-        # The bound: 24 % / 3 % a minute = 8 min, and any drain at all.
-        (falling_to(24, 0.01), Level.CRITICAL),
+        # Sure: 2 % a minute for half an hour, and a quarter of an hour to go.
+        (falling_to(29, 2, 31), Level.CRITICAL),
+        (falling_to(31, 2, 31), Level.WARNING),
+        (falling_to(29, 2, 29), Level.WARNING),
+        ([*falling_to(31, 2, 31), 30.0, 29.9, 29.9], Level.WARNING),
+        # The bound: 24 % / 3 % a minute = 8 min. Its own pace over ten minutes: 2.9 % a minute, or less.
+        (falling_to(23, 2.9, 11), Level.CRITICAL),
+        (falling_to(23, 2.8, 11), Level.WARNING),
+        (falling_to(25, 2.9, 11), Level.WARNING),
+        ([*falling_to(26, 0, 50), 25.0, 24.0], Level.WARNING),
+        # Any drain at all below the bound is worth a word.
+        (falling_to(24, 0.01), Level.WARNING),
         (falling_to(24.2, 0.01), Level.WATCH),
         # Low, but not draining: nobody is woken for a volume that refills.
         ([10.0] * 31, Level.WATCH),
@@ -47,15 +54,18 @@ def test_levels_are_entered_by_their_rules(values, level):
         # exhausted: until 5 %, seen twice.
         (Level.EXHAUSTED, [0.0] * 20 + [4.9, 4.9], Level.EXHAUSTED),
         (Level.EXHAUSTED, [4.9, 5.1], Level.EXHAUSTED),
-        (Level.EXHAUSTED, falling_to(6, -0.33, 12), Level.WATCH),
+        (Level.EXHAUSTED, falling_to(6, -0.33, 12), Level.CRITICAL),
         # critical: until 30 min are left, or ten minutes without a fall. 60 % at 2.1 % a minute: 28.6 min.
         (Level.CRITICAL, falling_to(60, 2.1, 18), Level.CRITICAL),
         (Level.CRITICAL, falling_to(66, 2.1, 16), Level.WARNING),
         (Level.CRITICAL, [50.0] * 9, Level.CRITICAL),
         (Level.CRITICAL, [50.0] * 11, Level.WATCH),
-        # critical by its bound: until the bound is 12 min, 36 % of 100 GiB.
-        (Level.CRITICAL, falling_to(35, 0.01), Level.CRITICAL),
-        (Level.CRITICAL, falling_to(37, 0.01), Level.WATCH),
+        # critical within 16 min of full burst, 48 % of 100 GiB: until it has rested for an hour.
+        (Level.CRITICAL, [47.0] * 60, Level.CRITICAL),
+        (Level.CRITICAL, [47.0] * 61, Level.WATCH),
+        (Level.CRITICAL, [47.1] * 30 + [47.0] * 31, Level.CRITICAL),
+        (Level.CRITICAL, falling_to(47, 0.01), Level.CRITICAL),
+        (Level.CRITICAL, falling_to(49, 0.01), Level.WATCH),
         # warning: until 90 min are left. 60 % at 0.7 % a minute: 86 min, at 0.6 %: 100 min.
         (Level.WARNING, falling_to(60, 0.7, 50), Level.WARNING),
         (Level.WARNING, falling_to(60, 0.6, 50), Level.WATCH),
@@ -79,8 +89,12 @@ def test_one_noisy_minute_does_not_enter_a_level_above_watch():
     assert level_of(*[60.0] * 60, 57.0) is Level.WATCH
 
 
-def test_a_noisy_minute_that_leaves_no_time_to_wait_is_critical():
-    assert level_of(*[26.0] * 60, 23.0) is Level.CRITICAL
+def test_a_noisy_minute_below_the_bound_is_a_warning():
+    assert level_of(*[26.0] * 60, 23.0) is Level.WARNING
+
+
+def test_a_fall_below_the_bound_of_which_nothing_more_is_known_is_critical():
+    assert level_of(25.0, 23.0) is Level.CRITICAL
 
 
 def test_without_data_the_level_is_unknown_whatever_it_was():
@@ -90,4 +104,4 @@ def test_without_data_the_level_is_unknown_whatever_it_was():
 
 def test_old_data_counts_from_its_own_minute():
     # 40 % of 100 GiB lasts 13.3 min at the worst; read 6 min ago it may last 7.3 min, less than act_lead.
-    assert level_of(*falling_to(40, 0.01), newest="11:53") is Level.CRITICAL
+    assert level_of(*falling_to(40, 0.01), newest="11:53") is Level.WARNING

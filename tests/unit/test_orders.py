@@ -229,9 +229,16 @@ def test_the_third_flip_of_a_day_is_to_a_gp3_that_stays(hours_ago, order, stays,
     assert (plan.stay.stays, guards_of(plan)) == (stays, guards)
 
 
-def test_the_third_flip_of_a_day_to_any_other_type_is_refused_with_the_time():
-    facts = facts_of(state=a_state(spent=spent(20, 10)))
-    [refusal] = plan_of(facts=facts, target=VolumeType.IO2).refusals
+def test_the_third_flip_of_a_day_is_to_gp3_where_only_the_policy_wanted_another_type():
+    plan = plan_of(facts=facts_of(state=a_state(spent=spent(20, 10))), target=VolumeType.IO2)
+    assert (plan.target, plan.stay.stays, guards_of(plan)) == (gp3(), True, [])
+    assert plan.usd_per_month == plan.choice.price.after_usd_per_month
+
+
+@pytest.mark.parametrize("hours_ago", [(20, 10), (20, 10, 5)])
+def test_the_third_flip_of_a_day_to_a_type_that_a_tag_names_is_refused_with_the_time(hours_ago):
+    wishes = a_wishes(target=Wish(volume_type=VolumeType.IO2))
+    [refusal] = plan_of(facts=facts_of(wishes=wishes, state=a_state(spent=spent(*hours_ago)))).refusals
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("16:00"))
 
 

@@ -5,6 +5,9 @@ The bound: credits leave no faster than ``3000 - baseline`` per second. The esti
 has lasted, so a horizon counts when it says "dry within 3 h"; of those that count the soonest is taken, and
 where none counts the longest horizon speaks. Five minutes of drain can thus announce a quarter of an hour,
 a single noisy minute can announce next to nothing, and one quiet minute does not lull the longer horizons.
+
+Most bursts end by themselves, so this estimate warns and no more. A drain is *confirmed* when it has lasted
+twice as long as it has to go on, and no horizon of the last twenty minutes speaks against it.
 """
 
 from bisect import bisect_right
@@ -18,6 +21,11 @@ from burstwatch.core.volume import CREDITS_PER_PCT, worst_drain_per_s
 HORIZONS_MIN: Final = (3, 5, 10, 15, 20, 30, 45, 60)
 BELIEVED_FOR: Final = 3
 """A drain that lasted a minute is believed for this many minutes to come."""
+CONFIRMED_FOR: Final = 0.5
+"""And it is confirmed for this many."""
+
+_SHORT_S: Final = 20 * 60
+_PACE_S: Final = 10 * 60
 
 _SETTLED_MIN: Final = 5
 """Over this many minutes the balance must have fallen for the volume to count as draining steadily."""
@@ -43,7 +51,8 @@ class Forecast:
     is not draining; ``earliest_s`` and ``latest_s`` are the estimates of the fastest and the slowest horizon,
     ``latest_s`` None where some horizon saw no drain at all. The estimate is believed
     when the drain has lasted a third of what it is said to go on for; otherwise it is the mean of as far back
-    as the samples reach.
+    as the samples reach. ``confirmed_s`` is when a confirmed drain has emptied it, None where there is none;
+    ``at_pace_s`` when the pace of the last ten minutes has, None where it did not fall in them.
     """
 
     draining: bool
@@ -53,6 +62,8 @@ class Forecast:
     is_believed: bool = False
     earliest_s: float | None = None
     latest_s: float | None = None
+    confirmed_s: float | None = None
+    at_pace_s: float | None = None
     drains: tuple[Drain, ...] = ()
 
 
@@ -118,6 +129,7 @@ def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:
     def empty_in(rate: float) -> float:
         return max(soonest, credits_left / rate - age_s)
 
+    confirmed, pace = _confirmed_rate(drains, credits_left, age_s), _pace(drains)
     return Forecast(
         draining=True,
         drain_per_s=believed.per_s,
@@ -126,6 +138,8 @@ def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:
         is_believed=_counts(believed, credits_left),
         earliest_s=empty_in(max(rates)),
         latest_s=empty_in(min(rates)) if min(rates) > 0 else None,
+        confirmed_s=empty_in(confirmed) if confirmed > 0 else None,
+        at_pace_s=empty_in(pace) if pace > 0 else None,
         drains=drains,
     )
 
@@ -150,6 +164,18 @@ def _believed(drains: tuple[Drain, ...], settled: Drain | None, credits_left: fl
 
 def _counts(drain: Drain, credits_left: float) -> bool:
     return credits_left / drain.per_s <= BELIEVED_FOR * drain.span_s
+
+
+def _confirmed_rate(drains: tuple[Drain, ...], credits_left: float, age_s: float) -> float:
+    """The drain that is confirmed until the bucket is empty; 0 or less where none is."""
+    falling = [drain for drain in drains if drain.per_s > 0]
+    confirmed = [d.per_s for d in falling if credits_left / d.per_s - age_s <= CONFIRMED_FOR * d.span_s]
+    short = [d.per_s for d in drains if d.span_s <= _SHORT_S] or [drains[-1].per_s]
+    return min(max(confirmed), *short) if confirmed else 0.0
+
+
+def _pace(drains: tuple[Drain, ...]) -> float:
+    return next((d.per_s for d in drains if d.span_s >= _PACE_S), drains[-1].per_s)
 
 
 def _fell_last(balance: Series) -> bool:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from burstwatch.core.assess import Assessment
 from burstwatch.core.forecast import Forecast, not_falling_for
@@ -31,11 +32,11 @@ class Level(StrEnum):
 
 _RANKS = {level: rank for rank, level in enumerate(Level)}
 
-_BOUND_LEAVES_AT = 1.5
-"""Below this many times ``act_lead`` a critical volume stays critical until it does not fall at all."""
+NEAR: Final = 2
+"""Below this many times ``act_lead`` a critical volume stays so until it has rested for an hour."""
 
-
-_LONG_S = 30 * 60
+RESTED: Final = timedelta(hours=1)
+_LONG_S: Final = 30 * 60
 
 
 def judge(assessment: Assessment, last_level: Level, policy: Policy) -> Level:
@@ -44,6 +45,9 @@ def judge(assessment: Assessment, last_level: Level, policy: Policy) -> Level:
     A level is entered by its own rule and kept until its leaving rule holds. A balance is an integral, so one
     reading of it decides; an estimate rests on horizons of three minutes and more, so one noisy
     minute neither enters nor leaves, except where ``soonest_empty`` leaves no time to wait.
+
+    A warning believes a drain early. A critical wakes people and flips volumes, and most drains end by
+    themselves: it waits until the drain is confirmed, or until there is no time left to wait.
     """
     if assessment.unknown_reason is not None:
         return Level.UNKNOWN
@@ -67,14 +71,10 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
             why = f"the balance is at or below {levels.exhausted_pct:g} %"
         case Level.EXHAUSTED:
             why = f"it was exhausted and is not back at {levels.exhausted_leave_pct:g} % for two minutes"
-        case Level.CRITICAL if _is_dry_within(forecast, levels.critical_within.total_seconds()):
-            why = f"at this pace it is dry within {_minutes(levels.critical_within)}"
-        case Level.CRITICAL if forecast.draining and _is_bound_near(forecast.soonest_empty_s, policy):
-            why = f"it drains, and full burst would empty it within {_minutes(policy.cadence.act_lead)}"
-        case Level.WARNING if _is_dry_within(forecast, levels.warning_within.total_seconds()):
-            why = f"at this pace it is dry within {_minutes(levels.warning_within)}"
-        case Level.CRITICAL | Level.WARNING:
-            why = f"it was {level} and has not recovered for {_minutes(levels.refilling_for)} yet"
+        case Level.CRITICAL:
+            why = _why_critical(forecast, policy)
+        case Level.WARNING:
+            why = _why_warning(forecast, policy)
         case Level.WATCH:
             why = f"the balance is below {policy.cadence.calm_from_pct:g} %, but not running out"
         case _:
@@ -82,12 +82,32 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
     return why
 
 
+def _why_critical(forecast: Forecast, policy: Policy) -> str:
+    if _is_confirmed(forecast, policy):
+        return f"at this pace it is dry within {_minutes(policy.levels.critical_within)}"
+    if _is_out_of_time(forecast, policy):
+        return f"at this pace it is dry within {_minutes(policy.cadence.act_lead)}"
+    if _is_bound_near(forecast, policy, NEAR):
+        within = NEAR * policy.cadence.act_lead
+        return f"full burst would empty it within {_minutes(within)}, and it has not rested for an hour yet"
+    return f"it was critical and has not recovered for {_minutes(policy.levels.refilling_for)} yet"
+
+
+def _why_warning(forecast: Forecast, policy: Policy) -> str:
+    if _is_dry_within(forecast, policy.levels.warning_within.total_seconds()):
+        return f"at this pace it is dry within {_minutes(policy.levels.warning_within)}"
+    if _is_threatened(forecast, policy):
+        return f"it drains, and full burst would empty it within {_minutes(policy.cadence.act_lead)}"
+    return f"it was warning and has not recovered for {_minutes(policy.levels.refilling_for)} yet"
+
+
 def _minutes(span: timedelta) -> str:
     return format_duration(span.total_seconds())
 
 
-def _is_bound_near(soonest_empty_s: float | None, policy: Policy) -> bool:
-    return soonest_empty_s is not None and soonest_empty_s <= policy.cadence.act_lead.total_seconds()
+def _is_bound_near(forecast: Forecast, policy: Policy, times: float = 1) -> bool:
+    soonest_s = forecast.soonest_empty_s
+    return soonest_s is not None and soonest_s <= times * policy.cadence.act_lead.total_seconds()
 
 
 def _is_exhausted(balance: Series, last_level: Level, policy: Policy) -> bool:
@@ -108,16 +128,16 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
     assert forecast is not None
     if forecast.soonest_empty_s is None:
         return False
-    if forecast.draining and _is_bound_near(forecast.soonest_empty_s, policy):
+    if _is_confirmed(forecast, policy) or _is_out_of_time(forecast, policy):
         return True
-    if _is_dry_within(forecast, policy.levels.critical_within.total_seconds()):
-        return True
-    near = forecast.soonest_empty_s <= policy.cadence.act_lead.total_seconds() * _BOUND_LEAVES_AT
-    if last_level.rank < Level.CRITICAL.rank or _has_stopped_falling(
-        assessment, policy, forgiven=0 if near else 1
-    ):
+    if last_level.rank < Level.CRITICAL.rank:
         return False
-    return near or not _is_dry_after(forecast, policy.levels.critical_leave.total_seconds())
+    if _is_bound_near(forecast, policy, NEAR):
+        return not not_falling_for(assessment.balance, int(RESTED.total_seconds()), forgiven=0)
+    return not (
+        _has_stopped_falling(assessment, policy)
+        or _is_dry_after(forecast, policy.levels.critical_leave.total_seconds())
+    )
 
 
 def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bool:
@@ -125,9 +145,29 @@ def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bo
     assert forecast is not None
     if _is_dry_within(forecast, policy.levels.warning_within.total_seconds()):
         return True
-    if last_level.rank < Level.WARNING.rank or _has_stopped_falling(assessment, policy, forgiven=1):
+    if _is_threatened(forecast, policy):
+        return True
+    if last_level.rank < Level.WARNING.rank or _has_stopped_falling(assessment, policy):
         return False
     return not _is_dry_after(forecast, policy.levels.warning_leave.total_seconds())
+
+
+def _is_confirmed(forecast: Forecast, policy: Policy) -> bool:
+    limit_s = policy.levels.critical_within.total_seconds()
+    return forecast.confirmed_s is not None and forecast.confirmed_s <= limit_s
+
+
+def _is_threatened(forecast: Forecast, policy: Policy) -> bool:
+    """It drains, and full burst could empty it before anything helps."""
+    return forecast.draining and _is_bound_near(forecast, policy)
+
+
+def _is_out_of_time(forecast: Forecast, policy: Policy) -> bool:
+    """It is threatened, and its own pace is enough; or nothing is known of its pace."""
+    if not _is_threatened(forecast, policy):
+        return False
+    act_lead_s = policy.cadence.act_lead.total_seconds()
+    return not forecast.drains or (forecast.at_pace_s is not None and forecast.at_pace_s <= act_lead_s)
 
 
 def _is_dry_within(forecast: Forecast, limit_s: float) -> bool:
@@ -145,6 +185,5 @@ def _is_dry_after(forecast: Forecast, limit_s: float) -> bool:
     return longest is not None and longest.span_s >= _LONG_S and longest.per_s <= 0
 
 
-def _has_stopped_falling(assessment: Assessment, policy: Policy, *, forgiven: int) -> bool:
-    span_s = int(policy.levels.refilling_for.total_seconds())
-    return not_falling_for(assessment.balance, span_s, forgiven=forgiven)
+def _has_stopped_falling(assessment: Assessment, policy: Policy) -> bool:
+    return not_falling_for(assessment.balance, int(policy.levels.refilling_for.total_seconds()))

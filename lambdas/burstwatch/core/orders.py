@@ -166,9 +166,9 @@ def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
         modification=facts.modification,
         iops_left=facts.iops_left,
     )
-    if plan.stay is not None and is_last_of_the_day(attempt) and plan.target.volume_type is VolumeType.GP3:
-        reason = "stays: AWS's modifications of the day leave none to come back by"
-        plan = replace(plan, stay=Stay(stays=True, reason=reason))
+    if plan.stay is not None and is_last_of_the_day(attempt):
+        plan = _to_stay(plan, policy)
+        attempt = replace(attempt, target=plan.target or attempt.target)
     if not order.overridden:
         return replace(plan, refusals=tuple(refuse(attempt, policy)))
     found = refuse(attempt, policy)
@@ -176,6 +176,19 @@ def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
     passed = {refusal.guard for refusal in found if refusal not in left}
     passed |= order.overridden & {Guard.INSTANCE_IS_BOTTLENECK, Guard.FLEET_CAP, Guard.SPEND_CAP}
     return replace(plan, refusals=tuple(left), overridden=tuple(sorted(passed)))
+
+
+def _to_stay(plan: Plan, policy: Policy) -> Plan:
+    """The last flip of a day is to gp3 and for good; a type that somebody named is not put aside for it."""
+    order, facts = plan.order, plan.facts
+    is_named = order.wish is not None or facts.wishes.target.volume_type is not None
+    if not is_named and policy.flip.target is not VolumeType.GP3:
+        as_gp3 = _plan_out(order, facts, replace(policy, flip=replace(policy.flip, target=VolumeType.GP3)))
+        plan = plan if as_gp3.target is None else as_gp3
+    if plan.target is None or plan.target.volume_type is not VolumeType.GP3:
+        return plan
+    reason = "stays: AWS's modifications of the day leave none to come back by"
+    return replace(plan, stay=Stay(stays=True, reason=reason))
 
 
 def _plan_extension(order: Order, facts: Facts, policy: Policy) -> Plan | None:
