@@ -21,6 +21,11 @@ COMMANDS: Final = {
         "the incident on a real disk, with and without the watchdog; needs root", "burstlab.incident"
     ),
     "score": _Command("the watchdog and its rivals on recorded load", "burstlab.score.command"),
+    "faults": _Command(
+        "everything that can go wrong in a story, each in a run of its own", "burstlab.campaign.command"
+    ),
+    "crowd": _Command("several watchdogs at once on one ledger, killed and misled", "burstlab.crowd"),
+    "month": _Command("a month of one-minute ticks: drift, growth, leaks", "burstlab.month"),
     "loads": _Command("list what a volume can be asked to do, and why", "burstlab.serve"),
 }
 

@@ -1,12 +1,13 @@
 """What the decisions want is carried out here, or asked of the function that may."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from burstwatch.adapters.flip_queue import FlipRequest
 from burstwatch.core.decide import Decision
 from burstwatch.core.flips import hold_on
 from burstwatch.core.guards import Guard, refuse_hold, refuse_pause
+from burstwatch.core.ledger import VolumeState
 from burstwatch.core.orders import Order, outcome_mark
 from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.propose import demand_of
@@ -29,23 +30,29 @@ def act(this: Pass, recorded: AbstractSet[str]) -> None:
     if this.shell.modifier is None and this.shell.requests is None:
         this.outcomes |= {order.volume_id: Outcome(done=Done.PROPOSED) for order in orders}
         return
-    orders = [order for order in orders if not _waits(this, order)]
+    states = _states_now(this)
+    orders = [order for order in orders if not _waits(this, order, states[order.volume_id])]
     if orders and this.shell.modifier is not None:
         this.outcomes |= carry_out(this.shell, orders, this.gathering)
     elif orders:
-        _request(this, orders)
+        _request(this, orders, states)
 
 
-def _request(this: Pass, orders: Sequence[Order]) -> None:
+def _states_now(this: Pass) -> Mapping[str, VolumeState | None]:
+    """The states that this pass has found, and recorded: a failure that it has just settled counts."""
+    return {
+        decision.volume_id: decision.change.state if decision.change else this.states.get(decision.volume_id)
+        for decision in this.decisions
+    }
+
+
+def _request(this: Pass, orders: Sequence[Order], states: Mapping[str, VolumeState | None]) -> None:
     """Ask whoever may modify; what could not be asked is asked again at the next look."""
     assert this.shell.requests is not None
-    now = {decision.volume_id: decision.change for decision in this.decisions}
     requests = []
     for order in orders:
-        change = now[order.volume_id]
-        state = change.state if change else this.states.get(order.volume_id)
         is_held = hold_on(this.holds, order.volume_id, this.look.now_s) is not None
-        mark = outcome_mark(state, is_held=is_held, tick_s=this.look.tick_s)
+        mark = outcome_mark(states[order.volume_id], is_held=is_held, tick_s=this.look.tick_s)
         requests.append(FlipRequest(order=order, time_s=this.look.tick_s, revision=mark))
     sending = this.shell.requests.send(requests)
     for volume_id in sending.sent:
@@ -55,14 +62,13 @@ def _request(this: Pass, orders: Sequence[Order]) -> None:
         this.gathering.failures.append(f"{volume_id}: {because}")
 
 
-def _waits(this: Pass, order: Order) -> bool:
+def _waits(this: Pass, order: Order, state: VolumeState | None) -> bool:
     """Whether nothing needs to be read, or asked of anybody, to know that an order is refused."""
-    return _is_held_still(this, order) or _pauses(this, order)
+    return _is_held_still(this, order, state) or _pauses(this, order, state)
 
 
-def _pauses(this: Pass, order: Order) -> bool:
+def _pauses(this: Pass, order: Order, state: VolumeState | None) -> bool:
     """Whether the pause after a failure lasts, which was told with the failure."""
-    state = this.states.get(order.volume_id)
     if state is None or not state.failures or (state.retry_at_s or 0) <= this.look.now_s:
         return False
     refusal = refuse_pause(state)
@@ -72,10 +78,9 @@ def _pauses(this: Pass, order: Order) -> bool:
     return True
 
 
-def _is_held_still(this: Pass, order: Order) -> bool:
+def _is_held_still(this: Pass, order: Order, state: VolumeState | None) -> bool:
     """Whether people were told of the hold already: then nothing needs to be read to refuse it again."""
     hold = hold_on(this.holds, order.volume_id, this.look.now_s)
-    state = this.states.get(order.volume_id)
     if hold is None or state is None or state.refusal_told != Guard.HELD:
         return False
     refusal = refuse_hold(hold)

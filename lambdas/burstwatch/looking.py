@@ -65,7 +65,8 @@ def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
     watched: list[DueVolume] = []
     for one in due:
         state = this.states.get(one.volume.volume_id)
-        if read_tags(one.volume.tags, mode).is_ignored and not _has_moved(state):
+        is_ignored = IGNORE in one.volume.tags and read_tags(one.volume.tags, mode).is_ignored
+        if is_ignored and not (state is not None and state.has_moved):
             this.ignored.append(one.volume.volume_id)
             _forget(this, one.volume.volume_id, f"it is tagged {IGNORE}")
         else:
@@ -81,14 +82,6 @@ def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
                     around = _around(this, one.volume, records, unread)
                     this.decisions.append(_decide(this, one, assessment, around))
         this.shell.report_progress(len(this.decisions), len(watched))
-
-
-def _has_moved(state: VolumeState | None) -> bool:
-    """Whether something must be remembered of a volume even while it is ignored."""
-    if state is None:
-        return False
-    has_flip = state.flip is not None or state.lost is not None
-    return has_flip or state.contested_at_s is not None or bool(state.spent)
 
 
 @contextmanager
@@ -107,7 +100,8 @@ def by_id(this: Pass, volume_ids: set[str]) -> list[Volume]:
     volumes, missing = this.gathering.by_id(volume_ids)
     for volume_id in missing:
         state = this.states.get(volume_id)
-        if state is not None and _has_moved(state) and (doubt := miss(state, this.look)) is not None:
+        doubt = miss(state, this.look) if state is not None else None
+        if doubt is not None:
             this.forgotten.append(doubt)
         else:
             _forget(this, volume_id, "the volume was deleted")
@@ -203,12 +197,18 @@ def _evidence(this: Pass, one: DueVolume, answer: Series | AwsFailure | None) ->
         modified_at_s=modified_at_s,
         smaller_size_gib=smaller_size_gib,
         changing_to=str(flip.asked_for) if flip is not None and flip.is_under_way else None,
+        known_at_s=_if_after(state.balance_at_s, fresh_from_s or 0),
     )
 
 
 def _fresh_from_s(state: VolumeState) -> int | None:
-    """Since when a balance says something again: nobody knows what a return to gp2 does to it."""
+    """Since when a balance says something again: nobody knows what a return to gp2 does to it.
+
+    Nor is that of before news of a volume on its target which AWS shows as gp2: the answer may be old.
+    """
     flip = state.flip
+    if flip is not None and flip.phase is Phase.ON_TARGET:
+        return flip.reached_at_s
     if flip is not None and flip.direction is Direction.BACK and flip.is_under_way:
         return flip.started_at_s or flip.asked_at_s
     return state.returned_at_s

@@ -254,3 +254,22 @@ def test_a_volume_on_its_way_that_has_a_balance_still_is_judged_by_it():
 def test_a_read_that_failed_is_one_on_the_way_too():
     seen = an_assessment(None, read_error="Throttling", changing_to="gp3")
     assert seen.unknown_reason is UnknownReason.READ_FAILED
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        ("11:58", UnknownReason.READ_FAILED),
+        ("11:31", UnknownReason.READ_FAILED),
+        ("11:30", UnknownReason.TELEMETRY_GAP),
+        (None, UnknownReason.TELEMETRY_GAP),
+    ],
+)
+def test_an_answer_without_a_datapoint_that_was_told_before_is_no_gap_but_a_failed_read(known, reason):
+    seen = an_assessment(GAP, known_at_s=known and int(at(known)))
+    assert seen.unknown_reason is reason
+
+
+def test_the_datapoint_that_an_answer_leaves_out_is_named_by_its_age():
+    seen = an_assessment(GAP, known_at_s=int(at("11:56")))
+    assert seen.unknown_because == "CloudWatch leaves out the datapoint of 4 min ago, which it told before"

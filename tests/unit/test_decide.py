@@ -461,7 +461,8 @@ def test_a_revision_rises_though_the_clock_stands_still():
         (steady(), 5),
         (balances(*[51.0] * 31), 3),
         (critical(), 1),
-        (GAP, 15),
+        # One answer without datapoints is not yet a gap.
+        (GAP, 1),
         (None, 1),
     ],
 )
@@ -469,11 +470,17 @@ def test_the_look_interval_follows_from_what_was_seen(balance, minutes):
     assert a_decision(an_assessment(balance)).look_interval_s == minutes * 60
 
 
+def test_a_gap_that_a_second_look_finds_as_well_waits_for_the_sweep():
+    known = a_decision(an_assessment(GAP)).change.state
+    again = a_decision(an_assessment(GAP, now="12:01"), known, now="12:01")
+    assert (again.look_interval_s, again.change.state.next_look_at_s) == (15 * 60, None)
+
+
 @pytest.mark.parametrize(
     ("balance", "evidence", "minutes"),
     [
         (calm(), {}, None),
-        (GAP, {}, None),
+        (GAP, {}, 1),
         (GAP, {"instance_state": "stopped"}, None),
         (steady(), {}, 5),
         (critical(), {}, 1),

@@ -41,6 +41,7 @@ class Evidence:
     or changed, ``modified_at_s`` when it was last seen in modification, both None when that is long ago;
     ``smaller_size_gib`` is the lesser size of that modification: AWS does not say which one earns meanwhile.
     ``changing_to`` is what a flip under way makes of it, in words: until it is back its balance says nothing.
+    ``known_at_s`` is the end of the newest datapoint that an earlier look brought back.
     """
 
     balance: Series | None = None
@@ -52,6 +53,7 @@ class Evidence:
     modified_at_s: int | None = None
     smaller_size_gib: int | None = None
     changing_to: str | None = None
+    known_at_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +157,10 @@ def _why_no_datapoint(
 ) -> tuple[UnknownReason, str | None]:
     if evidence.instance_state in STOPPED_STATES:
         return UnknownReason.INSTANCE_STOPPED, f"instance {volume.instance_id} is {evidence.instance_state}"
+    known_s = None if evidence.known_at_s is None else now_s - evidence.known_at_s
+    if known_s is not None and known_s < telemetry.gap_after.total_seconds():
+        because = f"CloudWatch leaves out the datapoint of {known_s / 60:.0f} min ago, which it told before"
+        return UnknownReason.READ_FAILED, because
     begun = [volume.created_at.timestamp()]
     begun += [volume.attached_at.timestamp()] if volume.attached_at else []
     begun += [evidence.arrived_at_s] if evidence.arrived_at_s is not None else []

@@ -21,6 +21,7 @@ from burstwatch.core.cause_words import describe_cause
 from burstwatch.core.causes import Fall, Traces, find_fall
 from burstwatch.core.flips import OTHERS, Direction, Flip, Phase, Spent, spent_within, with_spent
 from burstwatch.core.follow import LOST_FOR_S, Step, follow
+from burstwatch.core.forecast import Forecast
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.levels import Level, explain_level, judge
 from burstwatch.core.moves import Move, consider
@@ -45,6 +46,12 @@ _KEPT_AFTER_RETURN_S = 2 * 3600
 
 _GONE_AFTER_S = 600
 """A flipped volume that AWS does not show for so long is gone."""
+
+_UNSEEN_TWICE_S = 30
+"""Any other is, when the look after the first that did not show it does not either."""
+
+_SOON: Final = 2
+"""What would be a warning within this many times its span, were it believed, is looked at every minute."""
 
 _PASSING_S = 120
 """A read that fails for less than this has only been throttled."""
@@ -140,6 +147,8 @@ def decide(
         wishes = replace(wishes, mode=min(wishes.mode, Mode.PROPOSE, key=lambda mode: mode.rank))
     level = _level(assessment, before, policy)
     interval_s = _focus_interval(assessment, level, policy=policy)
+    if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP is not before.unknown_reason:
+        interval_s = _FOCUS_S  # an answer without datapoints is not yet a gap
     is_plain = not wishes.is_critical and around.windows is None and around.stall is None
     if state is None and level is Level.OK and interval_s is None and is_plain:
         return _stay_calm(assessment, wishes, policy)
@@ -308,13 +317,14 @@ def _stay_calm(assessment: Assessment, wishes: Wishes, policy: Policy) -> Decisi
 
 
 def miss(state: VolumeState, look: Look) -> Change | None:
-    """Doubt that a volume is gone of which more is known than its balance; None when it was missing for long.
+    """Doubt that a volume is gone; None when it was missing for long enough.
 
-    AWS may leave a volume out of an answer, and what it was before its flip is known nowhere else.
+    AWS may leave a volume out of an answer: one that drains would not be looked at before its next sweep, and
+    what one that has moved was before its flip is known nowhere else.
     """
     now_s = int(look.now_s)
     since_s = now_s if state.missing_since_s is None else state.missing_since_s
-    if now_s - since_s >= _GONE_AFTER_S:
+    if now_s - since_s >= (_GONE_AFTER_S if state.has_moved else _UNSEEN_TWICE_S):
         return None
     after = replace(
         state,
@@ -509,10 +519,19 @@ def _focus_interval(assessment: Assessment, level: Level, *, policy: Policy) -> 
     assert assessment.age_s is not None
     is_settling = assessment.arrived_at_s is not None or assessment.modified_at_s is not None
     late_s = max(0.0, assessment.age_s - cadence.metric_lag.total_seconds())
+    if not level.is_alerting and _may_soon_warn(assessment.forecast, policy):
+        return 60
     if level is Level.OK and not is_settling and late_s <= 0:
         return None
     interval_s = focus_interval_s(assessment.credits_left, assessment.baseline_iops, cadence)
     return max(60, min(interval_s, at_most_s) - 60 * int(-(-late_s // 60)))
+
+
+def _may_soon_warn(forecast: Forecast | None, policy: Policy) -> bool:
+    """Whether it drains at a pace that, were it believed, would be a warning now or before long."""
+    if forecast is None or not forecast.draining or forecast.earliest_s is None:
+        return False
+    return forecast.earliest_s <= _SOON * policy.levels.warning_within.total_seconds()
 
 
 def _sweep_interval(assessment: Assessment, policy: Policy) -> int | None:
@@ -562,9 +581,7 @@ def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
     remembered = state.unknown_reason in (UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
     is_watched = state.level is not Level.OK or state.next_look_at_s is not None
     is_told = state.gap_alerted or state.critical_told or state.missed_told_s is not None
-    has_flip = state.flip is not None or state.lost is not None
-    has_moved = has_flip or state.contested_at_s is not None or bool(state.spent)
     waits = state.retry_at_s is not None and state.retry_at_s > now_s
     is_heard = state.stall is not None and state.stall.is_fresh(now_s)
     has_returned = state.returned_at_s is not None and now_s - state.returned_at_s < _KEPT_AFTER_RETURN_S
-    return is_watched or is_told or remembered or has_moved or waits or has_returned or is_heard
+    return is_watched or is_told or remembered or state.has_moved or waits or has_returned or is_heard

@@ -17,9 +17,11 @@ OTHERS: Final = "others"
 QUOTA_SPAN_S: Final = 24 * 3600
 """AWS counts the modifications of a volume over so long."""
 
-
 SAME_START_S: Final = 5
 """A modification's start as we saw it and as AWS tells it differ by less than this."""
+
+_FARTHEST_S: Final = 253_402_300_800
+"""The end of the year 9999."""
 
 
 class Direction(StrEnum):
@@ -202,6 +204,9 @@ class Hold:
     placed_at_s: int
     until_s: int
 
+    def __post_init__(self) -> None:
+        _check_instants(self.placed_at_s, self.until_s)
+
     def holds(self, volume_id: str, now_s: float) -> bool:
         """Whether it keeps this volume as it is now."""
         return self.until_s > now_s and self.volume_id in (None, volume_id)
@@ -225,3 +230,17 @@ class WindowMark:
     by: str
     at_s: int
     until_s: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_instants(self.at_s, self.at_s if self.until_s is None else self.until_s)
+
+
+def _check_instants(*instants_s: float) -> None:
+    """Refuse what no clock shows: a ledger may be damaged, and every pass reads it.
+
+    Raises:
+        ValueError, TypeError: naming the first.
+    """
+    for at_s in instants_s:
+        if not 0 <= at_s < _FARTHEST_S:
+            raise ValueError(f"{at_s} is no instant from 1970 to 9999")

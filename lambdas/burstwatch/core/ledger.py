@@ -59,6 +59,12 @@ class VolumeState:
     stall: Stall | None = None
     stall_told_at_s: int | None = None
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether something is remembered of it that AWS does not know."""
+        has_flip = self.flip is not None or self.lost is not None
+        return has_flip or self.contested_at_s is not None or bool(self.spent)
+
     def to_document(self) -> dict[str, Any]:
         """As JSON; what has its default is left out."""
         known = ((name, getattr(self, name)) for name in _FIELDS)
@@ -81,6 +87,9 @@ class VolumeState:
                 values[name] = read(values[name])
         return cls(**values)
 
+
+UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading back a document raises where it is not one that any version wrote."""
 
 _FIELDS: Final = {field.name: field.default for field in fields(VolumeState)}
 _READERS: Final[Mapping[str, Any]] = {
@@ -189,6 +198,10 @@ class TickKind(StrEnum):
 
     SWEEP = "sweep"
     FOCUS = "focus"
+
+
+CLOCKS_AGREE_S: Final = 5.0
+"""Clocks that are set differ by less: a claim that another process made by its own holds for this one too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,56 @@
+"""A run without threads: what would happen at once happens in one order, so that it can be repeated."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any, Final, Self
+from unittest.mock import patch
+
+from burstwatch import flip
+from burstwatch.adapters import cloudwatch, history, ledger_dynamodb_table, policy_parameter
+from burstwatch.adapters.policy_file import parse_policy
+
+_WITH_THREADS: Final = (flip, cloudwatch, history, ledger_dynamodb_table)
+
+
+class Inline:
+    """In place of a pool of threads: what is submitted is done before it is answered."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """As a pool is made."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to do."""
+
+    def submit(self, do: Callable[..., Any], *given: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            future.set_result(do(*given))
+        except BaseException as error:  # noqa: BLE001 - handed on to who asks for the result
+            future.set_exception(error)
+        return future
+
+    def map(self, do: Callable[..., Any], *given: Any) -> Iterator[Any]:
+        return map(do, *given)
+
+    def shutdown(self, **_: object) -> None:
+        """Nothing is left to do."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let nothing happen at the same time; and a policy be read once, which always says the same."""
+    with ExitStack() as changed:
+        for module in _WITH_THREADS:
+            changed.enter_context(patch.object(module, "ThreadPoolExecutor", Inline))
+        changed.enter_context(patch.object(policy_parameter, "parse_policy", _parse))
+        yield
+
+
+@cache
+def _parse(document: bytes, *, source: str) -> Any:
+    return parse_policy(document, source=source)

@@ -1,0 +1,232 @@
+"""Every effect on the world passes here: it is numbered and named, and one of them is struck."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from threading import RLock
+from typing import Any, Final, NamedTuple
+
+from burstlab.clock import LabClock
+
+
+class Fault(StrEnum):
+    """What may become of an effect; the codes of errors that a service has of its own come beside these."""
+
+    ERROR = "error"
+    ERROR_AFTER = "error-after"
+    TIMEOUT = "timeout"
+    TIMEOUT_AFTER = "timeout-after"
+    CRASH = "crash"
+    CRASH_AFTER = "crash-after"
+    THROTTLE = "throttle"
+    PARTIAL = "partial"
+    EMPTY = "empty"
+    STALE = "stale"
+    GARBLED = "garbled"
+    REPEAT = "repeat"
+
+
+SAYS: Final[Mapping[str, str]] = {
+    Fault.ERROR: "an error, and nothing was done",
+    Fault.ERROR_AFTER: "done, and answered with an error",
+    Fault.TIMEOUT: "no answer, and nothing was done; the time goes by",
+    Fault.TIMEOUT_AFTER: "done, and no answer; the time goes by",
+    Fault.CRASH: "the process dies right before",
+    Fault.CRASH_AFTER: "the process dies right after",
+    Fault.THROTTLE: "refused for being asked too often, and so after the SDK's retries",
+    Fault.PARTIAL: "part of the answer is missing",
+    Fault.EMPTY: "all of the answer is missing",
+    Fault.STALE: "an answer from before",
+    Fault.GARBLED: "an answer that cannot be read",
+    Fault.REPEAT: "it arrives twice",
+}
+
+COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
+    "error": (Fault.ERROR,),
+    "after": (Fault.ERROR_AFTER,),
+    "timeout": (Fault.TIMEOUT, Fault.TIMEOUT_AFTER),
+    "crash": (Fault.CRASH, Fault.CRASH_AFTER),
+    "throttle": (Fault.THROTTLE,),
+    "answer": (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
+    "codes": (),
+}
+"""Kinds of faults as the table shows them; errors by their code are in the last."""
+
+
+def column_of(fault: str) -> str:
+    """The column of a fault."""
+    return next((name for name, faults in COLUMNS.items() if fault in faults), "codes")
+
+
+class Strike(NamedTuple):
+    """One run's misfortune: which effect, and what becomes of it."""
+
+    effect: str
+    fault: str
+
+
+class Killed(BaseException):
+    """The end of a process: nothing may catch it but who starts another one."""
+
+
+SAME: Final = object()
+"""What altering an answer comes to where it would be the same."""
+
+Alter = Callable[[Any, Any], Any]
+"""Takes an answer and the one before it to the same question, None where there was none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nature:
+    """How effects of one sort go wrong.
+
+    ``patience_s`` is how long their client waits for an answer in all. ``raises`` are the errors by fault or
+    code; ``alters`` what an answer becomes. ``senseless`` are the faults that cannot be, and why.
+    """
+
+    changes: bool
+    patience_s: float
+    repeats: bool = False
+    raises: Mapping[str, Callable[[str], Exception]]
+    alters: Mapping[str, Alter] = field(default_factory=dict)
+    senseless: Mapping[str, str] = field(default_factory=dict)
+
+
+class Effect(NamedTuple):
+    """An effect of the story, and the volumes that it is ``about`` by name.
+
+    ``faults`` are those that make sense, ``senseless`` the others, and why.
+    """
+
+    name: str
+    operation: str
+    about: frozenset[str]
+    at_s: int
+    process: str
+    faults: tuple[str, ...]
+    senseless: Mapping[str, str]
+
+
+_NO_EFFECT: Final = "it changes nothing, so nobody can tell whether it was done"
+_AS_NEXT_TO: Final = "it changes nothing: as if the process died next to the write before or after it"
+_UNHEARD: Final = "nobody reads its answer"
+_ONCE: Final = "it arrives once, or not at all"
+_ANSWERS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
+_AFTER: Final = (Fault.ERROR_AFTER, Fault.TIMEOUT_AFTER)
+_DEATHS: Final = (Fault.CRASH, Fault.CRASH_AFTER)
+_SAME: Final = "the answer would be the same"
+
+
+class Wire:
+    """Between the watchdog and the world.
+
+    Without a ``strike`` all goes well, and ``effects`` tells of each what could have become of it. With one,
+    that is done to the effect named; after a crash the ``process`` has no effect any more until it is born
+    again. A process that must end by ``ends_at_s`` dies where it waits for longer.
+    """
+
+    def __init__(self, clock: LabClock, strike: Strike | None = None, *, records: bool = False) -> None:
+        self.clock = clock
+        self.strike = strike
+        self.effects: list[Effect] = []
+        self.struck_at_s: float | None = None
+        self.deaths = 0
+        self.process = ""
+        self.ends_at_s = float("inf")
+        self.records = records
+        self._is_dead = False
+        self._counts: Counter[str] = Counter()
+        self._earlier: dict[str, Any] = {}
+        self._lock = RLock()
+
+    def begin(self, process: str, *, lasts_s: float = float("inf")) -> None:
+        """A process goes to work: one that died is another now."""
+        self._is_dead = False
+        self.process, self.ends_at_s = process, self.clock.now_s() + lasts_s
+
+    def carry(
+        self,
+        operation: str,
+        nature: Nature,
+        do: Callable[[], Any],
+        *,
+        about: frozenset[str] = frozenset(),
+        question: str | None = None,
+    ) -> Any:
+        """Do it, or what the strike makes of it; ``question`` tells which earlier answer was to the same."""
+        with self._lock:
+            if self._is_dead:
+                raise Killed
+            self._counts[operation] += 1
+            name = f"{operation} #{self._counts[operation]}"
+            key = f"{operation} {question}"
+            earlier = self._earlier.get(key)
+            if self.strike is not None and self.strike.effect == name:
+                return self._suffer(self.strike.fault, operation, nature, do, earlier)
+            at_s = int(self.clock.now_s())
+            answer: Any = SAME
+            try:
+                answer = do()
+            finally:
+                if self.records:
+                    faults = _faults_of(nature, answer, earlier)
+                    effect = Effect(name, operation, about, at_s, self.process, *faults)
+                    self.effects.append(effect)
+            if question is not None:
+                self._earlier[key] = answer
+            return answer
+
+    def _suffer(self, fault: str, operation: str, nature: Nature, do: Callable[[], Any], earlier: Any) -> Any:
+        self.struck_at_s = self.clock.now_s()
+        match fault:
+            case Fault.CRASH:
+                self._die()
+            case Fault.CRASH_AFTER:
+                do()
+                self._die()
+            case Fault.ERROR_AFTER:
+                do()
+                raise nature.raises[Fault.ERROR](operation)
+            case Fault.TIMEOUT:
+                self._wait(nature)
+                raise nature.raises[fault](operation)
+            case Fault.TIMEOUT_AFTER:
+                do()
+                self._wait(nature)
+                raise nature.raises[Fault.TIMEOUT](operation)
+            case Fault.REPEAT:
+                do()
+                return do()
+        if fault in nature.alters:
+            return nature.alters[fault](do(), earlier)
+        if fault == Fault.GARBLED:
+            do()
+        raise nature.raises[fault](operation)
+
+    def _wait(self, nature: Nature) -> None:
+        left_s = self.ends_at_s - self.clock.now_s()
+        self.clock.advance(max(0.0, min(nature.patience_s, left_s)))
+        if left_s < nature.patience_s:
+            self._die()
+
+    def _die(self) -> None:
+        self._is_dead = True
+        self.deaths += 1
+        raise Killed
+
+
+def _faults_of(nature: Nature, answer: Any, earlier: Any) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """What could have become of an effect, and of the rest why not; one that failed is answered ``SAME``."""
+    senseless = dict(nature.senseless)
+    for fault, alter in nature.alters.items():
+        if answer is SAME or alter(answer, earlier) is SAME:
+            senseless[fault] = _SAME
+    if not nature.changes:
+        senseless |= {**dict.fromkeys(_AFTER, _NO_EFFECT), **dict.fromkeys(_DEATHS, _AS_NEXT_TO)}
+    if not nature.repeats:
+        senseless.setdefault(Fault.REPEAT, _ONCE)
+    every = tuple(dict.fromkeys((*Fault, *nature.raises)))
+    unheard = {f for f in _ANSWERS if f not in nature.raises and f not in nature.alters}
+    senseless |= dict.fromkeys(unheard - senseless.keys(), _UNHEARD)
+    return tuple(fault for fault in every if fault not in senseless), senseless
