@@ -13,6 +13,8 @@ from botocore.exceptions import ClientError
 
 from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
 from burstwatch.core.errors import BurstwatchError, LedgerError
+from burstwatch.core.ledger import UNREADABLE
+from burstwatch.core.words import printable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,6 +35,7 @@ _MOST_KEYS: Final = 100
 _TRIES: Final = 24
 _FIRST_WAIT_S: Final = 0.02
 _LONGEST_WAIT_S: Final = 0.5
+_LONGEST_SAID: Final = 200
 _PASSING: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 """Why a transaction was cancelled that may go through the next time; no client retries these by itself."""
 
@@ -249,9 +252,10 @@ class Table:
         """Say which table it is that holds what cannot be read."""
         try:
             yield
-        except (ValueError, LookupError, TypeError) as error:
+        except UNREADABLE as error:
+            said = printable(str(error), _LONGEST_SAID)
             raise LedgerError(
-                f"ledger {self.location} holds an item that this burstwatch cannot read ({error}): use the"
+                f"ledger {self.location} holds an item that this burstwatch cannot read ({said}): use the"
                 " newest burstwatch that ever wrote to it; if that fails too, restore the table to an earlier"
                 " point in time; nothing was deleted"
             ) from error

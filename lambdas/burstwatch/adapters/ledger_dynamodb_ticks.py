@@ -9,7 +9,7 @@ from os import urandom
 from typing import Any, Final
 
 from burstwatch.adapters.ledger_dynamodb_table import ABSENT, Item, Key, Table, unchanged, update
-from burstwatch.core.ledger import Roster, TickKind
+from burstwatch.core.ledger import CLOCKS_AGREE_S, Roster, TickKind
 
 _CHUNK_BYTES: Final = 360_000
 """An item holds 400 KB at most."""
@@ -27,7 +27,7 @@ class Ticks:
         self._read: tuple[str, frozenset[int]] | None = None
 
     def claim(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
-        latest_s, tries = now_s + lease_s, count()
+        latest_s, tries = now_s + lease_s + CLOCKS_AGREE_S, count()
         while True:
             tick = self._tick(kind)
             running = [
@@ -38,7 +38,7 @@ class Ticks:
             is_completed = tick_s <= tick.get("completed_s", -1) <= latest_s
             if is_completed or any(other_s >= tick_s for other_s, _ in running):
                 return False
-            claims = json.dumps([*running, (tick_s, latest_s)])
+            claims = json.dumps([*running, (tick_s, now_s + lease_s)])
             as_seen = unchanged(tick, "claims", "completed_s")
             claimed = update(_key(kind), "SET claims = :claims", {":claims": claims}, as_seen)
             if not self._table.write([claimed]):

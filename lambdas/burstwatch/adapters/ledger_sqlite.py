@@ -27,6 +27,8 @@ from burstwatch.core.alerts import Alert
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import Direction, Hold, WindowMark, hold_on
 from burstwatch.core.ledger import (
+    CLOCKS_AGREE_S,
+    UNREADABLE,
     Beginning,
     Begun,
     Caps,
@@ -38,10 +40,12 @@ from burstwatch.core.ledger import (
     TickKind,
     VolumeState,
 )
+from burstwatch.core.words import printable
 
 _EVERYTHING: Final = "*"
 """What a hold on no volume in particular is filed under."""
 _format: Final = json.JSONEncoder(separators=(",", ":")).encode
+_LONGEST_SAID: Final = 200
 _ROUNDING_USD: Final = 1e-6
 """What adding up dollars may be off by."""
 
@@ -229,7 +233,7 @@ class SqliteLedger:
     def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
         """As the port says; what a clock that was ahead has left in the future stops nobody."""
         with self._writing() as connection:
-            latest_s = now_s + lease_s
+            latest_s = now_s + lease_s + CLOCKS_AGREE_S
             connection.execute(
                 "DELETE FROM claimed_ticks WHERE kind = ? AND NOT claimed_until_s BETWEEN ? AND ?",
                 (kind, math.nextafter(now_s, latest_s), latest_s),
@@ -316,9 +320,10 @@ class SqliteLedger:
         with self._using() as connection:
             try:
                 yield connection
-            except (ValueError, LookupError, TypeError, struct.error) as error:
+            except (*UNREADABLE, struct.error) as error:
+                said = printable(str(error), _LONGEST_SAID)
                 raise LedgerError(
-                    f"ledger {self._path} holds a row that this burstwatch cannot read ({error}): use the"
+                    f"ledger {self._path} holds a row that this burstwatch cannot read ({said}): use the"
                     f" newest burstwatch that ever wrote to it; if that fails too, {start_anew(self._path)}"
                 ) from error
 

@@ -1,0 +1,28 @@
+"""What the members of a crowd are forked off from; imported by nothing but their forkserver.
+
+To import it is to read AWS's models and what a watch imports late: most of the time that a start takes.
+"""
+
+from typing import Final
+
+import botocore.session
+from botocore.loaders import Loader
+
+from burstlab import crowd_member
+from burstwatch.adapters import ledger_dynamodb, ledger_sqlite, policy_file
+
+__all__ = ["crowd_member", "ledger_dynamodb", "ledger_sqlite", "policy_file"]
+
+_SERVICES: Final = ("ec2", "cloudwatch", "dynamodb", "sts")
+
+_loader: Final = Loader()
+_session: Final = botocore.session.Session()
+_session.register_component("data_loader", _loader)
+for _service in _SERVICES:
+    _session.create_client(
+        _service,
+        region_name="us-east-1",
+        aws_access_key_id="none",
+        aws_secret_access_key="none",  # noqa: S106
+    )
+setattr(botocore.session, "create_loader", lambda _path=None: _loader)  # noqa: B010 - of each session to come
