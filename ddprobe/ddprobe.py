@@ -176,6 +176,14 @@ def plain(raw: bytes | str, most: int = TASK_NAME) -> str:
     return "".join(char if char.isprintable() else "?" for char in text.strip())[:most]
 
 
+def whole(text: str) -> int | None:
+    """Read a number that the kernel counted, of 64 bits at most; None for what is none."""
+    digits = text.strip()
+    digits = digits.removeprefix("-")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 20  # noqa: PLR2004 - 2**64
+    return int(text) if is_number else None
+
+
 def instant(at_s: float) -> str:
     """ISO 8601, UTC, milliseconds."""
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at_s))}.{int(at_s * 1000) % 1000:03d}Z"
@@ -553,8 +561,8 @@ def _describe(folder: str) -> dict[str, Any]:
         "stat_path": f"{folder}/stat",
         "model": plain(model),
         "volume_id": volume_id_of(model, read_text(f"{folder}/device/serial")),
-        "size_gib": int(read_text(f"{folder}/size") or 0) * 512 / (1 << 30),
-        "max_io_kib": int(read_text(f"{folder}/queue/max_sectors_kb") or 256),
+        "size_gib": max(0, whole(read_text(f"{folder}/size")) or 0) * 512 / (1 << 30),
+        "max_io_kib": max(0, whole(read_text(f"{folder}/queue/max_sectors_kb")) or 0) or 256,
         "write_cache": read_text(f"{folder}/queue/write_cache") or "unknown",
     }
 
@@ -868,16 +876,19 @@ class Memory:
     def reload(self) -> None:
         """Read what is remembered now: other runs may have added to it."""
         for line in read_text(self._rooms.path(self._name)).splitlines():
+            word, _, numbers = line.partition(" ")
             try:
-                self._recall(*line.split())
+                self._recall(word, [float(number) for number in numbers.split()])
             except ValueError:
                 continue
 
-    def _recall(self, word: str, *numbers: str) -> None:
-        values = [float(number) for number in numbers]
-        if word in self.healthy:
+    def _recall(self, word: str, values: list[float]) -> None:
+        """Take a line as save writes it: what cannot be would allow too much, or nothing ever again."""
+        if not all(abs(value) < 1e12 for value in values):  # noqa: PLR2004 - and so neither inf nor nan
+            return
+        if word in self.healthy and all(value >= 0 for value in values):
             self.healthy[word] = values[-HISTORY:]
-        elif word == "credits" and len(values) == 4:  # noqa: PLR2004 - as save writes them
+        elif word == "credits" and len(values) == 4 and values[2] >= 0:  # noqa: PLR2004 - as save writes them
             self._left, self._at_s, self.credits_total, self.classic_at_s = values
 
     @property
@@ -960,10 +971,11 @@ class Counters(Values):
 
 def parse_counters(text: str, at_s: float) -> Counters | None:
     """Read /sys/block/X/stat; older kernels have fewer fields."""
-    words = text.split()
-    if len(words) < 11:  # noqa: PLR2004 - the fields every kernel has
+    counts = [whole(word) for word in text.split()]
+    f = [count for count in counts if count is not None]
+    if len(f) < max(11, len(counts)):  # the fields every kernel has, and nothing but numbers
         return None
-    f = [int(word) for word in words] + [0] * 6
+    f += [0] * 6
     return Counters(
         at_s=at_s,
         done=f[0] + f[4],
@@ -1082,7 +1094,7 @@ def io_pressure_us() -> dict[str, int]:
     totals = {}
     for line in read_text("/proc/pressure/io").splitlines():
         kind, _, rest = line.partition(" ")
-        totals[kind] = int(rest.rpartition("total=")[2] or 0)
+        totals[kind] = whole(rest.rpartition("total=")[2]) or 0
     return totals
 
 
@@ -1273,7 +1285,7 @@ def _switches(status: str) -> int:
     total = 0
     for line in status.splitlines()[-4:]:
         if "ctxt_switches" in line:
-            total += int(line.rpartition(":")[2])
+            total += whole(line.rpartition(":")[2]) or 0
     return total
 
 
@@ -1362,8 +1374,8 @@ def parse_nvme_json(text: str) -> dict[str, int]:
 
     try:
         found = json.loads(text)
-    except ValueError as fault:
-        raise ProbeError(f"no JSON of NVMe counters: {fault}") from None
+    except (ValueError, RecursionError) as fault:
+        raise ProbeError(f"no JSON of NVMe counters: {plain(str(fault), 200)}") from None
     if not isinstance(found, dict):
         raise ProbeError("no JSON object of NVMe counters")
     named = {NVME_NEW_NAMES.get(name, name): value for name, value in found.items()}
@@ -2042,11 +2054,10 @@ def options_deadline(options: Options, started_s: float) -> float:
 def headline(reading: dict[str, Any], most: int = 400) -> str:
     """One line that says it all, and fits where it must."""
     name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"]
+    verdict, mount = reading["verdict"].upper(), plain(reading["mount"], 120)
     if reading["cause"] == NOT_MEASURED:
-        return f"{reading['verdict'].upper()} {reading['mount']}: {reading['reason']}"[:most]
-    text = (
-        f"{reading['verdict'].upper()} {reading['mount']} ({name}): {reading['cause']}, {_dd_words(reading)}"
-    )
+        return f"{verdict} {mount}: {plain(reading['reason'], most)}"[:most]
+    text = f"{verdict} {mount} ({plain(name, 120)}): {reading['cause']}, {_dd_words(reading)}"
     disk, dstate = reading["disk"], reading["dstate"]
     if disk and disk["await_ms"] is not None and reading["verdict"] != OK:
         text += f", {disk['per_s']:.0f} I/Os a second of {duration(disk['await_ms'] / 1000)} each"
@@ -2284,11 +2295,15 @@ def split_url(url: str) -> tuple[str, str, int, str]:
     """Take an address apart; raises UsageError for what is none."""
     scheme, _, rest = url.partition("://")
     place, slash, path = rest.partition("/")
-    host, colon, port = place.rpartition(":") if place.rpartition(":")[2].isdigit() else (place, "", "")
-    if scheme not in ("http", "https") or not host:
-        raise UsageError(f"{url} is no address; write http://HOST:PORT or https://HOST")
+    host, colon, port = place.rpartition(":") if _is_port(place.rpartition(":")[2]) else (place, "", "")
+    if scheme not in ("http", "https") or not host.strip("[]"):
+        raise UsageError(f"{plain(url, 120)} is no address; write http://HOST:PORT or https://HOST")
     default = 443 if scheme == "https" else 80
     return scheme, host.strip("[]"), int(port) if colon else default, slash + path or "/"
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536  # noqa: PLR2004 - ports
 
 
 def host_header(url: str) -> str:
@@ -2300,7 +2315,7 @@ def parse_answer(raw: bytes) -> tuple[int, bytes]:
     """Status and body of an HTTP/1.1 answer that was read to its end."""
     head, _, body = raw.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
-    if len(words) < 2 or not words[1].isdigit():  # noqa: PLR2004 - version and status
+    if len(words) < 2 or not words[1].isdigit() or len(words[1]) > 3:  # noqa: PLR2004 - version and status
         raise OSError(errno.EPROTO, "the answer is no HTTP")
     if b"transfer-encoding: chunked" in head.lower():
         body = _dechunk(body)
@@ -2308,14 +2323,19 @@ def parse_answer(raw: bytes) -> tuple[int, bytes]:
 
 
 def _dechunk(raw: bytes) -> bytes:
-    body = b""
-    while raw:
-        size, _, raw = raw.partition(b"\r\n")
-        length = int(size.split(b";")[0] or b"0", 16)
+    body, at = bytearray(), 0
+    while at < len(raw):
+        end = raw.find(b"\r\n", at)
+        end = len(raw) if end < 0 else end
+        digits = raw[at:end].split(b";")[0].strip() or b"0"
+        if digits.strip(b"0123456789abcdefABCDEF") or len(digits) > 16:  # noqa: PLR2004 - 64 bits
+            raise OSError(errno.EPROTO, "the answer's chunks have no length")
+        length = int(digits, 16)
         if not length:
             break
-        body, raw = body + raw[:length], raw[length + 2 :]
-    return body
+        body += raw[end + 2 : end + 2 + length]
+        at = end + 2 + length + 2
+    return bytes(body)
 
 
 class Caller(Values):
@@ -3079,14 +3099,14 @@ def parse_value(kind: str, text: str) -> Any:
     if kind == "number":
         return value if (value := _number(text)) else None
     if kind == "count":
-        return int(text) if text.isdigit() and 1 <= int(text) <= 1000 else None  # noqa: PLR2004 - see SHAPES
+        return count if (count := whole(text)) is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see SHAPES
     if kind == "volume":
         return volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1))
     if kind == "prom":
         return text if text.endswith(".prom") and "/" in text else None
     if kind == "address":
         host, _, port = text.rpartition(":")
-        return text if host and port.isdigit() and 0 < int(port) < 65536 else None  # noqa: PLR2004 - ports
+        return text if host and _is_port(port) else None
     return text if text in kind.split() else None
 
 
@@ -3104,14 +3124,16 @@ def parse_command(words: Sequence[str]) -> Options:
     given, paths = _split_words(words, faults)
     mode = paths.pop(0) if paths else ""
     if mode not in MODES:
-        raise UsageError(f"{mode or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help")
+        raise UsageError(
+            f"{plain(mode, 40) or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help"
+        )
     values: dict[str, Any] = {}
     for name, _, kind, default, modes, _ in OPTIONS:
         texts = given.pop(name, [])
         if texts and mode not in modes.split():
             faults.append(f"--{name} means nothing to {mode}")
         values[name.replace("-", "_")] = _value_of(name, kind, texts, default, faults)
-    faults += [f"there is no option --{name}" for name in given]
+    faults += [f"there is no option --{plain(name, 40)}" for name in given]
     if mode == "passive":
         values["level"] = "passive"
     if values["interval"] is None:
@@ -3164,7 +3186,7 @@ def _split_words(words: Sequence[str], faults: list[str]) -> tuple[dict[str, lis
         elif rest:
             given.setdefault(name, []).append(rest.pop(0))
         else:
-            faults.append(f"--{name} needs a value")
+            faults.append(f"--{plain(name, 40)} needs a value")
     return given, paths
 
 
@@ -3179,7 +3201,7 @@ def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list
     value = parse_value(kind, text)
     if value is None:
         shape = SHAPES.get(kind) or f"one of {', '.join(kind.split())}"
-        faults.append(f"--{name} takes {shape}, not {text!r}")
+        faults.append(f"--{name} takes {shape}, not {plain(text, 60)!r}")
     return value
 
 
@@ -3191,7 +3213,7 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     if mode != "passive" and values["deadline"] < values["crit"]:
         faults.append(f"--deadline {values['deadline']:g}s is below {crit}: no verdict could be reached")
     if "/" in values["file"] or values["file"] in (".", ".."):
-        faults.append(f"--file is a name in PATH, not a path: {values['file']!r}")
+        faults.append(f"--file is a name in PATH, not a path: {plain(values['file'], 60)!r}")
     if values["collectd"] and values["json"] == "-":
         faults.append("--collectd and --json - both want stdout")
     if values["engine"] == "dd" and values["data"] == "random":

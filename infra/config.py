@@ -22,6 +22,7 @@ _LOG_RETENTION_DAYS: Final = (
     *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
 _MOST_TAGS: Final = 40
+_MOST_FAULTS: Final = 50
 _LEAST_BALANCE_PCT, _MOST_BALANCE_PCT = 1, 95
 
 
@@ -94,7 +95,14 @@ def read_stage(path: Path | None) -> tuple[StageConfig, list[StageFault]]:
     reader = _Reader(path)
     root = reader.root()
     stage = StageConfig(**_read_settings(reader, root)) if root is not None else StageConfig()
-    return stage, sorted(reader.faults, key=reader.line_of)
+    return stage, _told(sorted(reader.faults, key=reader.line_of), path)
+
+
+def _told(faults: list[StageFault], path: Path) -> list[StageFault]:
+    """The faults, of very many only the first and how many more there are."""
+    more = len(faults) - _MOST_FAULTS
+    rest = StageFault(place=str(path), path="", message=f"{more} more faults; mend these first")
+    return [*faults[:_MOST_FAULTS], rest] if more > 0 else faults
 
 
 def _read_settings(reader: "_Reader", root: yaml.MappingNode) -> dict[str, Any]:
@@ -105,7 +113,7 @@ def _read_settings(reader: "_Reader", root: yaml.MappingNode) -> dict[str, Any]:
     tags = reader.tags(top.pop("tags", None))
     if "policy" in top:
         top["policy"] = reader.path.parent / top["policy"]
-        if not top["policy"].is_file():
+        if not _is_file(top["policy"]):
             reader.blame(
                 "policy", f"there is no file {top.pop('policy')}; write its path as seen from this file"
             )
@@ -122,6 +130,13 @@ def _read_settings(reader: "_Reader", root: yaml.MappingNode) -> dict[str, Any]:
     elif (fault := _arn_fault(recipients.get("slack_secret", ""), regions)) is not None:
         reader.blame("recipients.slack_secret", fault)
     return {**top, **alarms, "recipients": Recipients(**recipients), "tags": tags}
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as a name that no file system takes
+        return False
 
 
 def _arn_fault(secret: str, regions: Sequence[str]) -> str | None:
@@ -245,7 +260,7 @@ class _Reader:
         """Note a fault of the setting at this path."""
         line = self._lines.get(path)
         place = f"{self.path}:{line}" if line else str(self.path)
-        self.faults.append(StageFault(place=place, path=path, message=message))
+        self.faults.append(StageFault(place=place, path=_short(path, 120), message=_short(message, 600)))
 
     def line_of(self, fault: StageFault) -> int:
         """Where to put it among the others."""
@@ -261,6 +276,8 @@ class _Reader:
             self.blame("", f"not UTF-8 at byte {error.start}; save it as UTF-8")
         except yaml.YAMLError as error:
             self.blame("", f"not YAML: {' '.join(str(error).split())}; mend the syntax")
+        except RecursionError:
+            self.blame("", "nested too deeply to be read; a stage has three levels")
         else:
             if root is None or isinstance(root, yaml.MappingNode):
                 return root
@@ -344,6 +361,12 @@ def _scalar(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
         raise ValueError(f"{_kind(node)} is no single value; write it on one line after the colon")  # noqa: TRY004
     return str(node.value)
+
+
+def _short(text: str, most: int) -> str:
+    """What stands in a file is shown safely, and at both ends: the advice stands behind it."""
+    shown = "".join(each if each.isprintable() else "?" for each in text)
+    return shown if len(shown) <= most else f"{shown[: most // 2]} … {shown[-most // 2 :]}"
 
 
 def _kind(node: yaml.Node) -> str:

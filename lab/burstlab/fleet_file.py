@@ -11,6 +11,7 @@ from burstlab.load import Changed, parse_load
 from burstlab.recording import read_recording
 from burstlab.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.words import printable
 
 _TEXT: Final = ("load", "volume_id", "volume_type", "instance_id", "service_owner", "device", "managed_by")
 _WHOLE: Final = ("size_gib", "shown_iops", "iops", "throughput_mib_s")
@@ -30,6 +31,12 @@ _MIXTURE: Final = (
     "idle",
 )
 _BUSY_EVERY: Final = 12
+_IMPOSSIBLE: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+"""What PyYAML makes of a date or a number that cannot be."""
+
+_MOST_OF_A_KIND: Final = 100_000
+_LONGEST_SHOWN: Final = 60
+_LONGEST_SAID: Final = 600
 
 
 class FleetFileError(BurstwatchError):
@@ -46,8 +53,10 @@ def read_volumes(path: Path, starts_at: datetime) -> list[LabVolume]:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FleetFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise FleetFileError(f"{path}: not YAML: {error}") from error
+    except (yaml.YAMLError, *_IMPOSSIBLE) as error:
+        raise FleetFileError(f"{path}: not YAML: {printable(str(error), _LONGEST_SAID)}") from error
+    except RecursionError:
+        raise FleetFileError(f"{path}: nested too deeply to be read; a fleet has four levels") from None
     entries = document.get("volumes") if isinstance(document, Mapping) else None
     if not isinstance(entries, list) or not entries:
         raise FleetFileError(f"{path}: it must hold a list `volumes` with at least one entry")
@@ -95,22 +104,25 @@ def traced_volumes(folder: Path, *, size_gib: int, scale: float, starts_at: date
 def _volumes(where: str, entry: object, starts_at: datetime) -> Iterator[LabVolume]:
     if not isinstance(entry, Mapping):
         raise FleetFileError(
-            f"{where} is {entry!r}; it must be a mapping such as {{size_gib: 100, load: idle}}"
+            f"{where} is {_shown(entry)}; it must be a mapping such as {{size_gib: 100, load: idle}}"
         )
     unknown = [str(key) for key in entry if key not in _KEYS]
     if unknown:
-        raise FleetFileError(f"{where}.{unknown[0]}: no such key; there are {', '.join(_KEYS)}")
+        stranger = printable(unknown[0], _LONGEST_SHOWN)
+        raise FleetFileError(f"{where}.{stranger}: no such key; there are {', '.join(_KEYS)}")
     if "size_gib" not in entry:
         raise FleetFileError(f"{where}: size_gib is missing")
     given = {key: _value(f"{where}.{key}", key, value) for key, value in entry.items()}
     count = given.pop("count", 1)
+    if count > _MOST_OF_A_KIND:
+        raise FleetFileError(f"{where}.count is {_shown(count)}; it must be {_MOST_OF_A_KIND:,} at most")
     if count > 1 and "volume_id" in given:
         raise FleetFileError(f"{where}: count is {count} with one volume_id; leave one of them out")
     try:
         parse_load(given.get("load", "idle"))
         volume = LabVolume(starts_at=starts_at, **given)
     except (BurstwatchError, ValueError) as error:
-        raise FleetFileError(f"{where}: {error}") from error
+        raise FleetFileError(f"{where}: {printable(str(error), _LONGEST_SAID)}") from error
     yield from [volume] * count
 
 
@@ -132,14 +144,22 @@ def _value(where: str, key: str, value: Any) -> Any:
     else:
         fits, wanted = isinstance(value, str), "text"
     if not fits:
-        raise FleetFileError(f"{where} is {value!r}; it must be {wanted}")
+        raise FleetFileError(f"{where} is {_shown(value)}; it must be {wanted}")
     return value
+
+
+def _shown(value: object) -> str:
+    """What stands in the file, by its kind where it holds more: aliases can make it endless."""
+    said = f"a {type(value).__name__}" if isinstance(value, list | Mapping | set) else repr(value)
+    return printable(said, _LONGEST_SHOWN)
 
 
 def _tags(where: str, tags: object) -> dict[str, str]:
     if not isinstance(tags, Mapping):
-        raise FleetFileError(f"{where} is {tags!r}; it must be a mapping of text to text")
+        raise FleetFileError(f"{where} is {_shown(tags)}; it must be a mapping of text to text")
     for key, value in tags.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise FleetFileError(f"{where}.{key} is {value!r}; it must be text: put it in quotes")
+            raise FleetFileError(
+                f"{where}.{_shown(key)} is {_shown(value)}; it must be text: put it in quotes"
+            )
     return dict(tags)

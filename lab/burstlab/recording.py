@@ -46,7 +46,7 @@ def _read(path: Path, _changed_ns: int) -> Recording:
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
             rows = list(_rows(path, lines))
-    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise LoadError(f"{path}: cannot be read as gzipped CSV: {error}") from error
     return _on_grid(path, rows)
 

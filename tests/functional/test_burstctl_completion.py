@@ -6,23 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from click.shell_completion import BashComplete
+from click.shell_completion import ShellComplete
 from operators_desk import ROOT, OperatorsDesk
+from typing_shells import TypingShell, is_installed
 
 from burstctl.main import COMMANDS, burstctl
 
-BASH = shutil.which("bash")
-COMPLETE = """
-. ./completion
-COMP_WORDS=({words}) COMP_CWORD={at}
-_burstctl_completion burstctl
-printf '%s\\n' "${{COMPREPLY[@]}}"
-"""
-PROGRAM = """#!{python}
-import sys
-from burstctl.main import main
-sys.exit(main())
-"""
+SHELLS = ("bash", "zsh", "fish")
 
 
 @pytest.fixture
@@ -30,40 +20,12 @@ def desk(tmp_path, monkeypatch, capsys):
     return OperatorsDesk(tmp_path, monkeypatch, capsys)
 
 
-@pytest.fixture
-def typed(desk):
-    """What bash offers after these words, the last of them not yet complete."""
-    program = desk.directory / "bin" / "burstctl"
-    program.parent.mkdir()
-    program.write_text(PROGRAM.format(python=sys.executable))
-    program.chmod(0o755)
-    (desk.directory / "completion").write_text(desk.run("completion", "bash").out)
-    roots = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "runbooks"))
-    environment = {
-        **os.environ,
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "PYTHONPATH": roots,
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
-    }
-
-    def ask(*words):
-        script = COMPLETE.format(words=" ".join(f"'{word}'" for word in words), at=len(words) - 1)
-        ran = subprocess.run(
-            [BASH, "-c", script],
-            env=environment,
-            cwd=desk.directory,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert ran.stderr == ""
-        return ran.stdout.split()
-
-    return ask
-
-
-needs_bash = pytest.mark.skipif(BASH is None, reason="bash is not installed")
+@pytest.fixture(params=SHELLS)
+def shell(request, desk):
+    if not is_installed(request.param):
+        pytest.skip(f"{request.param}, or setsid, is not installed")
+    script = desk.run("completion", request.param).out
+    return TypingShell(request.param, desk.directory, script, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
 
 
 @pytest.mark.parametrize(
@@ -86,23 +48,46 @@ needs_bash = pytest.mark.skipif(BASH is None, reason="bash is not installed")
 )
 def test_commands_options_and_words_are_offered(words, offered):
     *before, begun = words
-    completion = BashComplete(burstctl, {}, "burstctl", "_BURSTCTL_COMPLETE")
+    completion = ShellComplete(burstctl, {}, "burstctl", "_BURSTCTL_COMPLETE")
     found = [item.value for item in completion.get_completions(before, begun)]
     assert sorted(found) == sorted(offered)
 
 
-@needs_bash
-def test_a_real_bash_completes_what_is_typed(typed):
-    assert typed("burstctl", "") == list(COMMANDS)
-    assert typed("burstctl", "policy", "p") == ["push"]
-    assert typed("burstctl", "flip", "--to", "io") == ["io1", "io2"]
+def test_a_real_shell_completes_what_is_typed(shell):
+    assert shell.type("burstctl flip --to=io").offered == values(shell, "--to=", ["io1", "io2"])
+    assert shell.type("burstctl flip --to=").offered == values(shell, "--to=", ["gp3", "io1", "io2"])
+    assert shell.type("burstctl flip --to=g").line == "burstctl flip --to=gp3 "
+    assert shell.type("burstctl --ledger sqlite:/l --region=eu-west-1 policy p").line.endswith("policy push ")
 
 
-@needs_bash
-def test_profiles_are_those_of_the_aws_configuration(desk, typed):
-    (desk.directory / ".aws").mkdir()
-    (desk.directory / ".aws" / "config").write_text("[profile prod]\n[profile staging]\n")
-    assert typed("burstctl", "assess", "--profile", "") == ["prod", "staging"]
+def values(shell, option, words):
+    """What is offered after ``--option=``: to fish that is one word."""
+    return [f"{option}{word}" for word in words] if shell.name == "fish" else words
+
+
+def test_the_commands_are_offered_in_their_order_with_the_whole_of_what_they_are_for(shell):
+    completed = shell.type("burstctl ")
+
+    assert completed.offered == list(COMMANDS)
+    summaries = [entry.summary for entry in COMMANDS.values()]
+    shown = [summary for summary in summaries if summary in completed.screen]
+    assert shown == ([] if shell.name == "bash" else summaries)
+
+
+def test_files_are_offered_where_one_is_wanted(shell):
+    (shell.folder / "policies").mkdir()
+    (shell.folder / "policies" / "night.yaml").touch()
+
+    assert shell.type("burstctl policy check policies/n").line == "burstctl policy check policies/night.yaml "
+    assert shell.type("burstctl --policy=policies/n").line == "burstctl --policy=policies/night.yaml "
+
+
+def test_profiles_are_those_of_the_aws_configuration(shell):
+    (shell.folder / ".aws").mkdir()
+    (shell.folder / ".aws" / "config").write_text("[profile prod]\n[profile pro:staging]\n")
+
+    assert shell.type("burstctl assess --profile pr").offered == ["prod", "pro:staging"]
+    assert shell.type("burstctl assess --profile=pro:").line.replace("\\", "").endswith("=pro:staging ")
 
 
 def test_to_list_the_commands_none_of_them_is_imported(desk):
@@ -118,8 +103,7 @@ def test_to_list_the_commands_none_of_them_is_imported(desk):
             **os.environ,
             "PYTHONPATH": roots,
             "_BURSTCTL_COMPLETE": "bash_complete",
-            "COMP_WORDS": "burstctl ",
-            "COMP_CWORD": "1",
+            "BURSTCTL_LINE": "burstctl ",
         },
         capture_output=True,
         text=True,
@@ -127,17 +111,16 @@ def test_to_list_the_commands_none_of_them_is_imported(desk):
         check=False,
     )
 
-    assert "plain,assess" in ran.stdout
+    assert "plain\tassess\t" in ran.stdout
     assert ran.stderr.strip() == "[]"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_a_script_that_it_takes(desk, shell):
-    script = desk.run("completion", shell).out
+@pytest.mark.parametrize("name", SHELLS)
+def test_each_shell_gets_a_script_that_it_takes(desk, name):
+    script = desk.run("completion", name).out
 
     assert "_BURSTCTL_COMPLETE" in script
-    assert "burstctl" in script
-    if (program := shutil.which(shell)) is not None:
+    if (program := shutil.which(name)) is not None:
         file = desk.directory / "script"
         file.write_text(script)
         checked = subprocess.run([program, "-n", file], capture_output=True, timeout=60, check=False)

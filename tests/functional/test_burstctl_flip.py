@@ -562,6 +562,29 @@ def test_a_volume_that_was_never_flipped_cannot_return(desk, lab):
     assert "Refused   no_target: the ledger knows of no flip to take back" in ran.out
 
 
+def test_what_is_still_on_its_way_is_said_to_be_and_not_priced_as_a_change(desk, lab):
+    volume_id = add_warning(lab)
+    assert desk.run("flip", volume_id, "--yes").code == 0
+    lab.clock.advance(60)
+
+    early = desk.run("flip-back", volume_id, "--yes")
+    on_its_target(desk, lab, add_calm(lab))  # an hour passes, and a watchdog looks
+    assert desk.run("flip-back", volume_id, "--yes").code == 0
+    lab.clock.advance(60)
+    again = desk.run("flip-back", volume_id, "--yes")
+
+    assert (early.code, again.code) == (4, 4)
+    early_words, again_words = (" ".join(ran.out.split()) for ran in (early, again))
+    target = "gp3 with 3,000 IOPS and 128 MiB/s"
+    by = "asked for by anna (user/moto) at 2026-11-20T18:00:00Z"
+    assert f"Now on its way to {target}, {by}" in early_words
+    assert f"when it is there, burstctl flip-back {volume_id} makes it gp2 again" in early_words
+    assert "Now on its way back to gp2 already, asked for by anna (user/moto) at" in again_words
+    for ran, words in ((early, early_words), (again, again_words)):
+        assert "Refused modification_in_progress: a modification of it is " in words
+        assert not [each for each in ("Change", "Cost", "->", "no_change_needed") if each in words + ran.err]
+
+
 def test_options_that_led_here_lead_back_as_well(desk, lab):
     volume_id = add_calm(lab)
 

@@ -24,7 +24,6 @@ from operators_desk import (
 from test_burstctl_table import on_a_terminal
 
 from burstctl import output
-from burstctl.plotting import picture_file
 from burstlab.faults import Fault
 from burstwatch.core.stall import Stall
 from burstwatch.core.words import columns
@@ -266,8 +265,8 @@ def test_what_aws_does_not_tell_is_said_and_nothing_is_drawn(desk, lab, action):
     [
         ("ci-7.pdf", "--to ci-7.pdf: the name must end in .png or .svg"),
         ("ci-7", "--to ci-7: the name must end in .png or .svg"),
-        ("there.png", "--to there.png is a directory: name a file in it."),
-        ("nowhere/ci-7.png", "there is no directory nowhere; make it first."),
+        ("there.png", "--to there.png is a directory: name a file in it"),
+        ("nowhere/ci-7.png", "there is no directory nowhere; make it first"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_before_aws_is_asked(desk, lab, name, said):
@@ -299,7 +298,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(desk, lab, monkeypa
     def full(_path, _data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(picture_file.Path, "write_bytes", full)
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
     ran = desk.run("plot", volume_id, "--to", path)
 
     assert ran.code == 1

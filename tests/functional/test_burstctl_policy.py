@@ -177,3 +177,36 @@ def test_a_bad_policy_in_force_is_not_shown_but_rejected(desk):
     assert ran.code == 2
     assert ran.out == ""
     assert "burstctl: the policy is rejected:" in ran.err
+
+
+ALIASES = "version: 1\na0: &a0 {x: 1}\n" + "\n".join(
+    f"a{n}: &a{n} {{{', '.join(f'k{k}: *a{n - 1}' for k in range(40))}}}" for n in range(1, 8)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[" * 4_000, "nested too deeply to be read"),
+        (ALIASES, "more than 1,000 settings, with what aliases repeat"),
+        ('version: 1\n"\\e[2J\\u202e": 1\n', "?[2J?: unknown key"),
+        (f"version: 1\nmode: {{default: {'x' * 7_000}}}\n", "is not a mode; write observe, propose or auto"),
+    ],
+)
+def test_a_document_made_to_hurt_is_refused_in_a_short_sentence(desk, text, says):
+    (desk.directory / "bad.yaml").write_text(text)
+
+    ran = desk.run("policy", "check", "bad.yaml")
+
+    assert ran.code == 2
+    assert says in ran.out
+    assert len(ran.out) < 2_000
+    assert "\x1b" not in ran.out
+
+
+def test_of_very_many_faults_the_first_are_told_and_the_rest_is_counted(desk):
+    (desk.directory / "bad.yaml").write_text("version: 1\n" + "".join(f"k{n}: 1\n" for n in range(900)))
+
+    ran = desk.run("policy", "check", "bad.yaml")
+
+    assert "bad.yaml: 850 more faults; mend these first" in ran.out.splitlines()

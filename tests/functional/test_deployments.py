@@ -149,3 +149,20 @@ def test_an_update_of_the_first_stack_does_not_make_it_the_second():
 def test_a_deployment_without_flips_stands_in_nobodys_way():
     found = find_deployments(FakeSsm(parameter("a", 9, flips=False), parameter("b", 12)))
     assert standing_of("b", found).may_flip
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, json.dumps({"schema": "\x1b[31m" * 1_000}), "{}", "null"])
+def test_a_card_made_to_hurt_is_refused_in_a_short_sentence(text):
+    with pytest.raises(DeploymentError) as caught:
+        Deployment.from_document(text)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
+
+
+def test_a_parameter_that_says_not_since_when_fails_the_call():
+    class Parameters:
+        def get_parameters_by_path(self, **_):
+            return {"Parameters": [{"Name": "/burstwatch/deployments/one", "Value": "{}"}]}
+
+    with pytest.raises(AwsError, match="a parameter below /burstwatch/deployments is told as"):
+        find_deployments(Parameters())

@@ -325,3 +325,20 @@ def test_a_queue_that_is_not_there_is_told():
     with mock_aws():
         sending = FlipQueue(client_of("sqs"), URL).send([a_request(1)])
     assert "sqs:SendMessage failed" in sending.failed[volume(1)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {f"k{n}": 1 for n in range(1_000)},
+        {"volume_id": "vol-" + "x" * 100},
+        {"time": "0001-01-01T00:00:00+14:00"},
+        {"revision": 10**30},
+        {"because": "x" * 100_000},
+    ],
+)
+def test_poison_is_said_in_a_short_sentence(changes):
+    body = json.dumps(json.loads(a_request().to_body()) | changes)
+    with pytest.raises(PoisonError, match="no flip request") as caught:
+        FlipRequest.from_body(body)
+    assert len(str(caught.value)) < 1_000

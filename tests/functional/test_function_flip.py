@@ -106,7 +106,8 @@ def test_ten_requests_of_a_batch_are_ten_modifications(functions, lab):
         ("[]", "is no object"),
         ('{"schema": "burstwatch.flip_request/v2"}', "not burstwatch.flip_request/v1"),
         ("\x00" * 9000, "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
+        ("[" * 20_000, "it is no JSON"),
+        ("[" * 100_000, "longer than 25,000 characters"),
     ],
 )
 def test_a_poison_message_fails_alone_and_the_others_go_on(functions, lab, wanting, body, names):

@@ -22,6 +22,7 @@ from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.errors import LedgerError
+from burstwatch.core.flips import Hold, WindowMark
 from burstwatch.core.ledger import (
     Beginning,
     Begun,
@@ -587,3 +588,26 @@ def test_closing_twice_does_no_harm(ledger):
     ledger.close()
     with suppress(LedgerError):
         ledger.states()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"states SET body = '{'[' * 100_000}'",
+        "states SET body = 'null'",
+        "window_marks SET until_s = 'later'",
+        "window_marks SET until_s = -62135596801",
+        "holds SET until_s = 'later'",
+    ],
+)
+def test_a_row_that_no_burstwatch_wrote_is_said_to_be_unreadable(tmp_path, change):
+    path = tmp_path / "ledger.sqlite"
+    with SqliteLedger.open(path) as ledger:
+        ledger.commit([a_change()], channels=[])
+        ledger.place_hold(Hold(volume_id=A, by="ann", reason="x", placed_at_s=1, until_s=9))
+        ledger.mark_window(WindowMark(name="w", starts=True, by="ann", at_s=1, until_s=9))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE {change}")
+    with SqliteLedger.open(path) as ledger, pytest.raises(LedgerError, match="cannot read") as caught:
+        _ = ledger.states(), ledger.window_marks(), ledger.holds(0)
+    assert len(str(caught.value)) < 1_000

@@ -172,3 +172,9 @@ def test_what_comes_late_says_so(late_s, said):
 def test_a_late_message_says_so_beside_its_time():
     payload = render_notice(notice_of(an_alert()), late="delivered 42 min late")
     assert payload["blocks"][-1]["elements"][0]["text"].endswith("· delivered 42 min late")
+
+
+def test_an_alarm_with_half_a_character_in_its_name_is_told_all_the_same():
+    notice = read_notice(an_alarm(AlarmName="prod-\ud800"))
+    assert notice.subject == "prod-?"
+    assert dict(notice.links)["Alarm in the AWS console"].endswith("#alarmsV2:alarm/prod-%3F")

@@ -418,3 +418,10 @@ def test_a_wrong_environment_is_one_line_and_the_same_metric(deployed, monkeypat
         notify.handler(an_event(ALERT), Context())
     metrics = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert metrics["AlertsNotDelivered"] == [1.0]
+
+
+def test_a_record_of_something_else_is_named_in_a_few_safe_words(function):
+    said = function.fails({"Records": [{"\x1b[31m" + "x" * 100_000: 1}]})
+    assert "the record is not one of SNS" in said
+    assert said.isprintable()
+    assert len(said) < 500

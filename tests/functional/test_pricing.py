@@ -294,3 +294,17 @@ def test_the_labs_list_has_endpoints_where_aws_has_them():
         pytest.raises(ClientError, match="no endpoint in eu-west-1"),
     ):
         lab.client("pricing").get_products(ServiceCode="AmazonEC2")
+
+
+@pytest.mark.parametrize("part", ["product", "terms"])
+@pytest.mark.parametrize(
+    "value", [None, [], "x", {"OnDemand": None}, {"OnDemand": {"X": {"priceDimensions": [1]}}}]
+)
+def test_a_product_laid_out_otherwise_gives_no_price_and_hides_no_other(part, value):
+    class Pricing:
+        def get_products(self, **_):
+            return {"PriceList": [json.dumps({part: value})]}
+
+    found = read_prices(Pricing(), "us-east-1")
+    assert found.is_built_in
+    assert found.faults

@@ -1,6 +1,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from itertools import cycle
 
 import boto3
 import pytest
@@ -365,7 +366,48 @@ def test_every_form_of_an_instant_is_read(written):
 
 def test_a_listing_that_repeats_its_token_ends_with_an_error():
     with pytest.raises(AwsError, match="the token 'again' came twice"), explained("ec2:DescribeVolumes"):
-        list(wire.pages(lambda **_: {"NextToken": "again"}))
+        list(wire.pages(lambda **_: {"Volumes": [], "NextToken": "again"}, of="Volumes"))
+
+
+def test_a_listing_that_goes_round_in_a_circle_ends_with_an_error():
+    tokens = cycle(["one", "another"])
+    with pytest.raises(AwsError, match="the token 'one' came twice"), explained("ec2:DescribeVolumes"):
+        list(wire.pages(lambda **_: {"Volumes": [], "NextToken": next(tokens)}, of="Volumes"))
+
+
+@pytest.mark.parametrize("answer", [{}, {"Volumes": None}, {"Volumes": {"a": 1}}, None, [], "Volumes"])
+def test_what_is_no_page_is_no_empty_page(answer):
+    with pytest.raises(AwsError, match="has no list of Volumes"), explained("ec2:DescribeVolumes"):
+        list(wire.pages(lambda **_: answer, of="Volumes"))
+
+
+@pytest.mark.parametrize("body", [b"\xff{}", b"[]", b"null"])
+def test_bytes_that_botocore_stumbles_over_are_an_answer_that_failed(body):
+    """Its parsers raise whatever comes of them, which one batch would hand on to the whole pass."""
+    session = Session()
+    wire.parse_strictly(session)
+    answer = Answer(body, content_type="application/x-amz-json-1.0")
+    with loopback_aws(lambda *_: answer) as aws:
+        client = aws.client("cloudwatch", session=session)
+        wire.attach(client)
+        with pytest.raises(AwsError, match="no answer of AWS's"), explained("cloudwatch:GetMetricData"):
+            client.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
+
+
+def test_a_number_that_is_none_is_an_answer_that_failed():
+    session = Session()
+    wire.parse_strictly(session)
+    answer = Answer(b"<r><volumeSet><item><size>many</size></item></volumeSet></r>")
+    with loopback_aws(lambda *_: answer) as aws:
+        client = aws.client("ec2", session=session)
+        with pytest.raises(AwsError, match="no answer of AWS's"), explained("ec2:DescribeVolumes"):
+            client.describe_volumes()
+
+
+def test_a_time_of_signing_that_cannot_be_says_nothing_of_the_clock():
+    message = "Signature expired: 99999999T999999Z is now earlier than 20261120T180000Z"
+    failure = explain(answered("SignatureDoesNotMatch", message), "ec2:DescribeVolumes")
+    assert failure.kind is FailureKind.CLOCK_SKEW
 
 
 def test_a_client_of_boto3_can_be_attached_too():

@@ -402,3 +402,25 @@ def test_over_the_wire_throttling_is_waited_out_by_the_client_and_every_request_
         read = CloudWatchReader(client).read(balances_of(2), *SPAN)
     assert read.series[balance_of("vol-1")] == Series((int(at("11:57")), int(at("11:58"))), (99.5, 98.0))
     assert (counter.calls, counter.metrics_requested) == ({"cloudwatch:GetMetricData": 2}, 2)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        "m0",
+        {"Id": "m0", "StatusCode": "Complete", "Timestamps": None, "Values": [1.0]},
+        {"Id": "m0", "StatusCode": "Complete", "Timestamps": ["noon"], "Values": [1.0]},
+        {"Id": "m0", "StatusCode": "Complete", "Timestamps": [float("nan")], "Values": [1.0]},
+        {"Id": "m0", "StatusCode": "Complete", "Timestamps": [10**30], "Values": [1.0]},
+        {"Id": "m0", "StatusCode": "Complete", "Timestamps": [START_S], "Values": [True]},
+        {"Id": "m0", "StatusCode": "\x1b[31m" * 500, "Messages": [None, {"Value": "x" * 5_000}]},
+    ],
+)
+def test_a_result_that_cannot_be_is_unread_and_the_other_is_read(told):
+    good = result("m1", [50.0], ["11:58"])
+    read = CloudWatchReader(Pages({"MetricDataResults": [told, good]})).read(balances_of(2), *SPAN)
+    bad_one, good_one = balances_of(2)
+    assert read.series[good_one].values == (50.0,)
+    assert str(read.unread[bad_one]).isprintable()
+    assert len(str(read.unread[bad_one])) < 1_000

@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from math import ceil
 
 import boto3
@@ -634,3 +634,63 @@ def test_instance_types_are_a_request_that_ec2_knows(client):
     with Stubber(client) as stub:
         stub.add_response("describe_instance_types", {"InstanceTypes": [M5_LARGE]}, asked)
         assert list(Ec2Reader(client).ebs_limits(["m5.large"]).limits) == ["m5.large"]
+
+
+class Telling:
+    """EC2, whatever it tells."""
+
+    def __init__(self, *volumes):
+        self.volumes = list(volumes)
+
+    def describe_volumes(self, **_):
+        return {"Volumes": self.volumes}
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        None,
+        "vol-2",
+        {},
+        described("vol-2", Size="many"),
+        described("vol-2", Size=True),
+        described("vol-2", VolumeType=7),
+        described("vol-2", Attachments=[None]),
+        described("vol-2", Attachments="i-1"),
+        described("vol-\x1b[31m"),
+        described("v" * 500),
+        described(7),
+    ],
+)
+def test_a_volume_that_cannot_be_is_reported_and_hides_no_other(stranger):
+    reported = []
+    aws = Telling(described("vol-1"), stranger, described("vol-3"))
+    found = Ec2Reader(aws).volumes(
+        ALL_GP2, report=lambda volume_id, failure: reported.append((volume_id, failure))
+    )
+    assert [volume.volume_id for volume in found] == ["vol-1", "vol-3"]
+    ((volume_id, failure),) = reported
+    assert volume_id.isprintable()
+    assert len(volume_id) <= 64
+    assert str(failure).isprintable()
+    assert failure.code == "UnreadableVolume"
+
+
+def test_what_is_told_besides_and_cannot_be_counts_as_not_told():
+    odd = described(
+        CreateTime=datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+        Iops="300",
+        Operator="aws",
+        MultiAttachEnabled="no",
+        Tags=[
+            None,
+            {"Key": 7},
+            {"Value": "x"},
+            {"Key": "team", "Value": None},
+            {"Key": "Name", "Value": "ci"},
+        ],
+    )
+    (volume,) = Ec2Reader(Telling(odd)).volumes(ALL_GP2, report=lambda *_: pytest.fail("it can be read"))
+    assert volume.tags == {"Name": "ci"}
+    assert (volume.provisioned_iops, volume.managed_by, volume.multi_attached) == (None, None, False)
+    assert volume.created_at == datetime(1970, 1, 1, tzinfo=UTC)

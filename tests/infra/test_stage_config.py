@@ -200,3 +200,25 @@ def test_the_example_in_the_docs_is_a_good_stage(tmp_path):
     path.write_text(example)
     assert example.startswith("# stage.yaml")
     assert read_stage(path)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[" * 4_000, "nested too deeply to be read"),
+        (f"policy: {'x' * 300}", "there is no file"),
+        ('"\\e[2J": 1', "1: ?[2J: unknown key"),
+        (f"name: {'x' * 7_000}", "hyphens, 40 in all at most"),
+    ],
+)
+def test_a_file_made_to_hurt_is_refused_in_a_short_sentence(tmp_path, text, says):
+    (fault,) = faults_of(tmp_path, text)
+    assert says in fault
+    assert len(fault) < 1_000
+    assert fault.isprintable()
+
+
+def test_of_very_many_faults_the_first_are_told_and_the_rest_is_counted(tmp_path):
+    faults = faults_of(tmp_path, "".join(f"k{n}: 1\n" for n in range(900)))
+    assert len(faults) == 51
+    assert faults[-1].endswith("850 more faults; mend these first")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from burstlab.bucket import FULL
 from burstlab.clock import LabClock
 from burstlab.fleet import FleetError, LabFleet, LabInstance, LabSettings
+from burstlab.fleet_file import FleetFileError, read_volumes
 from burstlab.load import Cycle
 from burstlab.metrics import read_datapoints
 from burstlab.volume import LabVolume
@@ -398,3 +399,23 @@ def test_a_tag_that_no_xml_can_hold_is_refused():
     volume_id = fleet.add(LabVolume(size_gib=8))
     with pytest.raises(ValueError, match=r"U\+0000"):
         fleet.set_tags(volume_id, {"Name": "\0"})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[" * 4_000, "nested too deeply to be read"),
+        ("volumes: [{size_gib: 2026-02-30}]", "not YAML: day is out of range"),
+        ("volumes: [{size_gib: !!int _}]", "not YAML: string index out of range"),
+        ("volumes: [{size_gib: 1, count: 1000000000000}]", "it must be 100,000 at most"),
+        ("volumes: &v [{size_gib: *v}]", "size_gib is a list; it must be a whole number above 0"),
+        ('volumes: [{"\\e[2J": 1}]', "?[2J: no such key"),
+    ],
+)
+def test_a_fleet_file_made_to_hurt_is_refused_in_a_short_sentence(tmp_path, text, says):
+    path = tmp_path / "fleet.yaml"
+    path.write_text(text)
+    with pytest.raises(FleetFileError) as caught:
+        read_volumes(path, datetime(2026, 11, 20, tzinfo=UTC))
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 1_000

@@ -166,3 +166,11 @@ def test_a_load_that_cannot_be_is_refused_with_what_would_do(text, complaint):
     with pytest.raises(LoadError) as refused:
         parse_load(text)
     assert complaint in str(refused.value)
+
+
+def test_a_recording_with_an_endless_cell_is_no_csv(tmp_path):
+    path = tmp_path / "disk.csv.gz"
+    header = "seconds_since_start,read_ops_per_s,write_ops_per_s"
+    path.write_bytes(gzip.compress(f"{header}\n0,{'1' * 200_000},1\n".encode()))
+    with pytest.raises(LoadError, match="cannot be read as gzipped CSV"):
+        parse_load(str(path))

@@ -239,3 +239,16 @@ def test_chunked_answers_are_put_together():
 def test_an_answer_that_is_no_http_is_an_error(raw):
     with pytest.raises(OSError, match="no HTTP"):
         ddprobe.parse_answer(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 " + b"9" * 5_000 + b" OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\nhello",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhello",
+    ],
+)
+def test_an_answer_that_is_no_http_is_an_error_of_the_protocol(raw):
+    with pytest.raises(OSError, match="the answer"):
+        ddprobe.parse_answer(raw)

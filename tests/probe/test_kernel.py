@@ -282,3 +282,15 @@ def test_it_imports_nothing_but_the_standard_library():
     plain = [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
     of = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert {name.partition(".")[0] for name in plain + of} <= sys.stdlib_module_names
+
+
+def test_counters_that_are_no_numbers_are_no_counters():
+    assert ddprobe.parse_counters("1 2 3 4 5 6 7 8 9 10 many", 0.0) is None
+    assert ddprobe.parse_counters("9" * 5_000 + " 1" * 16, 0.0) is None
+    assert ddprobe.parse_counters("1 2 3 4 5 6 7 8 -1 10 11", 0.0).in_flight == -1
+
+
+def test_a_disk_of_which_sysfs_says_nonsense_is_described_all_the_same(tmp_path):
+    (tmp_path / "size").write_text("many")
+    found = ddprobe._describe(str(tmp_path))
+    assert (found["size_gib"], found["max_io_kib"]) == (0, 256)

@@ -159,3 +159,24 @@ def test_an_errand_holds_none_of_the_callers_files(tmp_path):
     assert os.read(read_fd, 1) == b""  # would wait for the child otherwise
     os.close(read_fd)
     errand.give_up()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n\n",
+        "credits nan nan nan nan\n",
+        "credits inf 0 0 0\n",
+        "credits 1e300 -1e300 -1 1e300\n",
+        "lite nan nan nan nan nan nan nan nan\n",
+        "lite -1 -1 -1 -1 -1 -1 -1 -1\n",
+    ],
+)
+def test_what_nobody_can_have_remembered_is_forgotten(rooms, text):
+    rooms.ensure()
+    rooms.write("8-1.memory", text)
+    memory = ddprobe.Memory(rooms, "8-1", 3.0)
+    assert memory.allowance() == memory.most
+    assert memory.median_s("lite") is None
+    memory.spend(32.0)
+    assert ddprobe.Memory(rooms, "8-1", 3.0).credits_total == 32.0

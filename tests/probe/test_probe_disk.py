@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from box import Box
 from clouds import Cloud
 from probing import PROGRAM, Probe, start
+from tests.runbooks.pasted import the_line
 
 
 def counted(box: Box, probe: Probe, *words: object) -> dict[str, int]:
@@ -99,7 +101,7 @@ def test_a_queue_at_two_hundred_iops_is_throttled_and_names_who_waits(box, probe
     time.sleep(1.5)
     passive = probe.read("passive", box.path)
     assert (passive["verdict"], passive["cause"]) == ("crit", "throttled")
-    reading = probe.read("run", box.path)
+    reading = run_as_on_the_page(box, probe)
     assert (reading["verdict"], reading["cause"], reading["reached"]) == ("crit", "throttled", "classic")
     assert reading["dd_s"] > 5
     assert reading["dd_s"] > 10 * healthy["dd_s"]
@@ -113,6 +115,21 @@ def test_a_queue_at_two_hundred_iops_is_throttled_and_names_who_waits(box, probe
     box.limit(3000)
     time.sleep(2)
     assert probe.read("run", box.path)["verdict"] != "crit"
+
+
+def run_as_on_the_page(box: Box, probe: Probe) -> dict[str, object]:
+    """Run what ddprobe.md begins with: it says what is shown there, but for numbers, disk, and who waits."""
+    line = the_line("ddprobe/ddprobe.md", "ddprobe run /data")
+    _, *words = [str(box.path) if word == "/data" else word for word in line.text.split()]
+    shown = line.shown[0].replace("/data (nvme1n1)", f"{box.path} ({box.device})").removesuffix("…")
+    said = probe.run(*words).stdout
+    assert without_numbers(said).startswith(without_numbers(shown)), said
+    [kept] = probe.memory.glob("*.json")
+    return json.loads(kept.read_text())
+
+
+def without_numbers(text: str) -> str:
+    return re.sub(r"\d[\d.,]*(?= )", "0", text)
 
 
 @pytest.mark.usefixtures("limit")

@@ -123,3 +123,16 @@ def test_the_help_fits_eighty_columns_and_names_every_option():
     assert all(f"--{option[0]}" in text for option in ddprobe.OPTIONS)
     assert "EXAMPLES" in text
     assert "runbooks/HostStallReported.md" in text
+
+
+@pytest.mark.parametrize("words", [["--writes", "²"], ["--graphite", "h:²"], ["--writes", "9" * 5_000]])
+def test_a_figure_that_is_no_digit_is_a_fault_of_the_command_line(words):
+    with pytest.raises(ddprobe.UsageError, match="takes"):
+        ddprobe.parse_command(["run", *words, "/data"])
+
+
+def test_what_was_typed_is_shown_safely():
+    with pytest.raises(ddprobe.UsageError) as caught:
+        ddprobe.parse_command(["run", "--\x1b[31m" + "x" * 5_000])
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 200

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from burstwatch.adapters.errors import AWS_ERRORS, AwsFailure, FailureKind, error_codes, explain
 from burstwatch.adapters.wire import pages
 from burstwatch.core.samples import PERIOD_S, Series
+from burstwatch.core.words import printable
 
 if TYPE_CHECKING:
     from types_boto3_cloudwatch import CloudWatchClient
@@ -38,6 +39,11 @@ _MOST_CALLS_PER_BATCH: Final = 64
 
 _NAMESPACES: Final = {"VolumeId": "AWS/EBS", "InstanceId": "AWS/EC2"}
 _LIMITS: Final = dict.fromkeys(("BurstBalance", "EBSIOBalance%", "EBSByteBalance%"), (0.0, 100.0))
+_FARTHEST_S: Final = 32_503_680_000
+"""The year 3000: what is later is no time of a datapoint."""
+
+_LONGEST_SAID: Final = 400
+_LONGEST_SHOWN: Final = 40
 _TOLERANCE: Final = 0.5
 """How far outside its limits a value may be to count as rounding, and is then moved to the limit."""
 
@@ -152,6 +158,7 @@ class CloudWatchReader:
         return _merged(
             pages(
                 self._client.get_metric_data,
+                of="MetricDataResults",
                 MetricDataQueries=[_asked(index, query) for index, query in enumerate(part)],
                 StartTime=datetime.fromtimestamp(start_s, UTC),
                 EndTime=datetime.fromtimestamp(end_s, UTC),
@@ -219,17 +226,26 @@ def _merged(answers: Iterable[Mapping[str, Any]]) -> _Answers:
     merged = _Answers()
     for answer in answers:
         merged.messages += _texts(answer)
-        for each in answer.get("MetricDataResults", ()):
-            result = merged.by_id.setdefault(each.get("Id", ""), _Result())
-            result.times += each.get("Timestamps", ())
-            result.values += each.get("Values", ())
-            result.status = each.get("StatusCode", "")
+        for each in _mappings(answer, "MetricDataResults"):
+            result = merged.by_id.setdefault(str(each.get("Id", "")), _Result())
+            times, values = each.get("Timestamps", ()), each.get("Values", ())
+            is_paired = isinstance(times, list | tuple) and isinstance(values, list | tuple)
+            result.times += times if is_paired else [None]
+            result.values += values if is_paired else []
+            result.status = str(each.get("StatusCode", ""))
             result.messages += _texts(each)
     return merged
 
 
+def _mappings(answer: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """What of a list can be read on: an answer in JSON comes as it was sent."""
+    told = answer.get(name)
+    return [each for each in told if isinstance(each, Mapping)] if isinstance(told, list | tuple) else []
+
+
 def _texts(answer: Mapping[str, Any]) -> list[str]:
-    return [f"{each.get('Code', '')}: {each.get('Value', '')}" for each in answer.get("Messages", ())]
+    said = (f"{each.get('Code', '')}: {each.get('Value', '')}" for each in _mappings(answer, "Messages"))
+    return [printable(text, _LONGEST_SAID) for text in said]
 
 
 _STATUS_KINDS: Final = {
@@ -247,9 +263,9 @@ def _outcome(query: MetricQuery, result: _Result | None) -> Series | AwsFailure:
     if result is None:
         return _unread(query, "NoResult", "CloudWatch left it out of its answer")
     if result.status != "Complete":
-        said = "; ".join(result.messages) or "CloudWatch gives no reason"
+        said = printable("; ".join(result.messages), _LONGEST_SAID) or "CloudWatch gives no reason"
         kind = _STATUS_KINDS.get(result.status, FailureKind.BROKEN)
-        return _unread(query, result.status or "NoStatusCode", said, kind)
+        return _unread(query, printable(result.status, _LONGEST_SHOWN) or "NoStatusCode", said, kind)
     if len(result.times) != len(result.values):
         counted = f"{len(result.times)} timestamps came with {len(result.values)} values"
         return _unread(query, "UnpairedValues", counted)
@@ -263,20 +279,31 @@ def _series(query: MetricQuery, times: Sequence[Any], values: Sequence[Any]) -> 
     least, most = _LIMITS.get(query.metric, (0.0, float_info.max))
     low, high = least - _TOLERANCE, most + _TOLERANCE
     for value in values:
-        if not isinstance(value, int | float) or not low <= value <= high:
-            limits = f"between {least:g} and {most:g}, CloudWatch says {value}"
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+            said = printable(repr(value), _LONGEST_SHOWN)
+            limits = f"between {least:g} and {most:g}, CloudWatch says {said}"
             return _unread(query, "ImplausibleValue", f"{query.metric} is {limits}")
     if min(values) < least or max(values) > most:
         values = [min(max(value, least), most) for value in values]
-    starts = [int(_epoch_s(instant)) // PERIOD_S * PERIOD_S for instant in times]
+    try:
+        starts = [_start_s(instant) for instant in times]
+    except (TypeError, ValueError, OverflowError):
+        return _unread(query, "ImplausibleTime", f"{query.metric} comes with a time that is none")
     if all(earlier < later for earlier, later in pairwise(starts)):
         return Series(tuple(starts), tuple(values))
     return Series.of(zip(starts, values, strict=True))
 
 
-def _epoch_s(instant: Any) -> float:
-    """A number as ``wire`` leaves it, or a datetime as botocore makes it."""
-    return instant.timestamp() if isinstance(instant, datetime) else instant
+def _start_s(instant: Any) -> int:
+    """The start of its minute: of a number as ``wire`` leaves it, or a datetime as botocore makes it.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it is no instant of this age.
+    """
+    at_s = instant.timestamp() if isinstance(instant, datetime) else instant
+    if not 0 <= at_s < _FARTHEST_S:
+        raise ValueError(f"{at_s} is no instant of this age")
+    return int(at_s) // PERIOD_S * PERIOD_S
 
 
 def _unread(query: MetricQuery, code: str, why: str, kind: FailureKind = FailureKind.BROKEN) -> AwsFailure:

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from botocore.parsers import ResponseParserError
 
 from burstwatch.adapters import wire
 from burstwatch.adapters.errors import explained
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.words import format_instant
+from burstwatch.core.words import format_instant, printable
 
 if TYPE_CHECKING:
     from types_boto3_ssm import SSMClient
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 PATH: Final = "/burstwatch/deployments"
 SCHEMA: Final = "burstwatch.deployment/v1"
 _SINCE: Final = "/since"
+_LONGEST_SHOWN: Final = 120
 
 
 class DeploymentError(BurstwatchError):
@@ -43,16 +47,21 @@ class Deployment:
         try:
             document = json.loads(text)
             if document["schema"] != SCHEMA:
-                raise DeploymentError(f"its schema is {document['schema']!r}, not {SCHEMA!r}")
+                raise DeploymentError(f"its schema is {_shown(document['schema'])}, not {SCHEMA!r}")
             tag = document["opt_in_tag"]
             flips, words = document["flips"], [document[key] for key in _WORDS]
             words += [tag["key"], tag["value"]]
             if not (isinstance(flips, bool) and all(isinstance(word, str) for word in words)):
                 raise DeploymentError("a value in it is of the wrong kind")
-        except (ValueError, LookupError, TypeError) as error:
-            raise DeploymentError(f"it is no {SCHEMA} document ({type(error).__name__}: {error})") from error
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            said = f"{type(error).__name__}: {printable(str(error), _LONGEST_SHOWN)}"
+            raise DeploymentError(f"it is no {SCHEMA} document ({said})") from error
         *named, key, value = words
         return cls(**dict(zip(_WORDS, named, strict=True)), flips=flips, opt_in_tag=(key, value))
+
+
+def _shown(value: Any) -> str:
+    return printable(repr(value), _LONGEST_SHOWN)
 
 
 _WORDS: Final = ("name", "ledger", "policy", "topic_arn")
@@ -104,12 +113,24 @@ def find_deployments(client: "SSMClient") -> list[Registered]:
         AwsError: Parameter Store does not say.
     """
     with explained("ssm:GetParametersByPath"):
-        listed = wire.pages(client.get_parameters_by_path, Path=PATH, Recursive=True)
-        told = [parameter for page in listed for parameter in page["Parameters"]]
+        listed = wire.pages(client.get_parameters_by_path, of="Parameters", Path=PATH, Recursive=True)
+        told = [_whole(parameter) for page in listed for parameter in page["Parameters"]]
     dated_s = {p["Name"]: p["LastModifiedDate"].timestamp() for p in told}
     cards = [parameter for parameter in told if not parameter["Name"].endswith(_SINCE)]
     found = [_registered(card, dated_s) for card in cards]
     return sorted(found, key=lambda one: (one.since_s, one.name))
+
+
+def _whole(parameter: Any) -> dict[str, Any]:
+    """A parameter of which nothing is missing: who stands first must not be guessed.
+
+    Raises:
+        ResponseParserError: something is.
+    """
+    match parameter:
+        case {"Name": str(), "Value": str(), "LastModifiedDate": datetime()}:
+            return dict(parameter)
+    raise ResponseParserError(f"a parameter below {PATH} is told as {_shown(parameter)}")
 
 
 def _registered(card: dict[str, Any], dated_s: Mapping[str, float]) -> Registered:

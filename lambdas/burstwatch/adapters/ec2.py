@@ -21,6 +21,7 @@ from burstwatch.core.modification import Modification, Provision
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.target import InstanceLimits
 from burstwatch.core.volume import Volume
+from burstwatch.core.words import printable
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
@@ -38,6 +39,12 @@ _FILTER_VALUES: Final = 200
 _INSTANCE_TYPES: Final = 100
 """What DescribeInstanceTypes gives at most in one page."""
 
+_MODIFICATIONS: Final = "VolumesModifications"
+_LARGEST: Final = 2**31 - 1
+"""EC2's numbers are no larger."""
+
+_LONGEST_ID: Final = 64
+_LONGEST_SHOWN: Final = 80
 _MIB_PER_MB: Final = 1e6 / 2**20
 _IN_PROGRESS: Final = ("modifying", "optimizing")
 _LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
@@ -87,6 +94,7 @@ class _Lookup(NamedTuple):
     """How EC2 is asked for things of one kind by their ids."""
 
     operation: str
+    lists: str
     action: str
     ids_parameter: str
     filter_name: str
@@ -95,6 +103,7 @@ class _Lookup(NamedTuple):
 
 _VOLUMES: Final = _Lookup(
     "describe_volumes",
+    "Volumes",
     "ec2:DescribeVolumes",
     "VolumeIds",
     "volume-id",
@@ -102,6 +111,7 @@ _VOLUMES: Final = _Lookup(
 )
 _INSTANCES: Final = _Lookup(
     "describe_instances",
+    "Reservations",
     "ec2:DescribeInstances",
     "InstanceIds",
     "instance-id",
@@ -124,8 +134,8 @@ class Ec2Reader:
             AwsError: A page could not be read; the volumes yielded until then are not all there are.
         """
         action = "ec2:DescribeVolumes"
-        for page in self._listing("describe_volumes", action, filters):
-            yield from _each(page.get("Volumes", ()), volume_from, action, report)
+        for page in self._listing("describe_volumes", "Volumes", action, filters):
+            yield from _each(page["Volumes"], volume_from, action, report)
 
     def volumes_by_id(self, volume_ids: Iterable[str]) -> VolumesRead:
         """These volumes, whatever has become of some of them."""
@@ -134,7 +144,7 @@ class Ec2Reader:
         volumes = [
             volume
             for answer in self._by_id(_VOLUMES, wanted, unread)
-            for volume in _each(answer.get("Volumes", ()), volume_from, _VOLUMES.action, unread.__setitem__)
+            for volume in _each(answer["Volumes"], volume_from, _VOLUMES.action, unread.__setitem__)
         ]
         accounted = {volume.volume_id for volume in volumes} | unread.keys()
         missing = [each for each in wanted if each not in accounted]
@@ -147,11 +157,12 @@ class Ec2Reader:
         found = {
             instance["InstanceId"]: instance
             for answer in self._by_id(_INSTANCES, wanted, unread)
-            for reservation in answer.get("Reservations", ())
-            for instance in reservation.get("Instances", ())
+            for reservation in _mappings(answer, "Reservations")
+            for instance in _mappings(reservation, "Instances")
+            if instance.get("InstanceId") in wanted
         }
-        states = {each: told.get("State", {}).get("Name", "unknown") for each, told in found.items()}
-        types = {each: told["InstanceType"] for each, told in found.items() if told.get("InstanceType")}
+        states = {each: _word(_part(told, "State"), "Name") or "unknown" for each, told in found.items()}
+        types = {each: kind for each, told in found.items() if (kind := _word(told, "InstanceType"))}
         names = {each: name for each, told in found.items() if (name := _tags(told).get("Name"))}
         accounted = found.keys() | unread.keys()
         gone = dict.fromkeys((each for each in wanted if each not in accounted), "terminated")
@@ -177,11 +188,12 @@ class Ec2Reader:
         with explained("ec2:DescribeInstanceTypes"):
             answers = pages(
                 self._client.describe_instance_types,
+                of="InstanceTypes",
                 Filters=[{"Name": "instance-type", "Values": list(instance_types)}],
                 MaxResults=_INSTANCE_TYPES,
             )
-            told = [each for answer in answers for each in answer.get("InstanceTypes", ())]
-        return {each.get("InstanceType", ""): ebs_limits_from(each) for each in told}
+            told = [each for answer in answers for each in _mappings(answer, "InstanceTypes")]
+        return {_word(each, "InstanceType") or "": ebs_limits_from(each) for each in told}
 
     def modifications_in_progress(self, *, report: Report) -> Iterator[Modification]:
         """Every modification of the region that is not over yet.
@@ -193,8 +205,8 @@ class Ec2Reader:
         """
         action = "ec2:DescribeVolumesModifications"
         filters = {"modification-state": _IN_PROGRESS}
-        for page in self._listing("describe_volumes_modifications", action, filters):
-            yield from _each(page.get("VolumesModifications", ()), modification_from, action, report)
+        for page in self._listing("describe_volumes_modifications", _MODIFICATIONS, action, filters):
+            yield from _each(page[_MODIFICATIONS], modification_from, action, report)
 
     def modifications_by_id(self, volume_ids: Iterable[str]) -> ModificationsRead:
         """The newest modification of each of these volumes.
@@ -205,9 +217,10 @@ class Ec2Reader:
         newest: dict[str, Modification] = {}
         unread: dict[str, AwsFailure] = {}
         for batch in _batches(list(dict.fromkeys(volume_ids)), _FILTER_VALUES):
-            listing = self._listing("describe_volumes_modifications", action, {"volume-id": batch})
+            filters = {"volume-id": batch}
+            listing = self._listing("describe_volumes_modifications", _MODIFICATIONS, action, filters)
             try:
-                told = [each for page in listing for each in page.get("VolumesModifications", ())]
+                told = [each for page in listing for each in page[_MODIFICATIONS]]
             except AwsError as error:
                 unread.update(dict.fromkeys(batch, error.failure))
                 continue
@@ -223,17 +236,18 @@ class Ec2Reader:
         Raises:
             AwsError: The volumes could not be listed.
         """
-        listing = self._listing("describe_volumes", "ec2:DescribeVolumes", {"volume-type": [volume_type]})
-        return sum(each.get("Iops", 0) for page in listing for each in page.get("Volumes", ()))
+        filters = {"volume-type": [volume_type]}
+        listing = self._listing("describe_volumes", "Volumes", "ec2:DescribeVolumes", filters)
+        return sum(_whole(each, "Iops") or 0 for page in listing for each in _mappings(page, "Volumes"))
 
     def _listing(
-        self, operation: str, action: str, filters: Mapping[str, Sequence[str]]
+        self, operation: str, of: str, action: str, filters: Mapping[str, Sequence[str]]
     ) -> Iterator[Described]:
         """Every page of what passes the filters, also what AWS services manage and hide."""
         call = partial(self._with_managed, getattr(self._client, operation))
         asked = [{"Name": name, "Values": list(values)} for name, values in filters.items()]
         with explained(action):
-            yield from pages(call, MaxResults=PAGE_SIZE, **({"Filters": asked} if asked else {}))
+            yield from pages(call, of=of, MaxResults=PAGE_SIZE, **({"Filters": asked} if asked else {}))
 
     def _with_managed(self, call: Callable[..., Any], **request: Any) -> Any:
         """Ask for managed resources too, until an endpoint or an SDK turns out not to know of them."""
@@ -266,12 +280,16 @@ class Ec2Reader:
         """
         call = getattr(self._client, lookup.operation)
         try:
-            return list(pages(call, **{lookup.ids_parameter: list(batch)}))
+            return list(pages(call, of=lookup.lists, **{lookup.ids_parameter: list(batch)}))
         except ClientError as error:
-            if error.response["Error"]["Code"] not in lookup.bad_id_codes:
+            if error.response.get("Error", {}).get("Code") not in lookup.bad_id_codes:
                 raise
         filters = ({lookup.filter_name: part} for part in _batches(batch, _FILTER_VALUES))
-        return [page for each in filters for page in self._listing(lookup.operation, lookup.action, each)]
+        return [
+            page
+            for each in filters
+            for page in self._listing(lookup.operation, lookup.lists, lookup.action, each)
+        ]
 
 
 def _batches(ids: Sequence[str], most: int) -> Iterator[Sequence[str]]:
@@ -284,8 +302,8 @@ def _each(
     """What can be read; the rest is reported one by one."""
     for each in described:
         try:
-            value = read(each)
-        except (KeyError, TypeError, ValueError) as error:
+            value = read(_described(each))
+        except (KeyError, ValueError) as error:
             why = f"AWS's answer has no {error}" if isinstance(error, KeyError) else str(error)
             failure = AwsFailure(
                 kind=FailureKind.BROKEN,
@@ -294,7 +312,9 @@ def _each(
                 next_step="it is not watched until this is mended, see `aws ec2 describe-volumes`",
                 action=action,
             )
-            report(each.get("VolumeId", "(a volume without id)"), failure)
+            said = each.get("VolumeId") if isinstance(each, Mapping) else None
+            known_by = printable(said, _LONGEST_ID) if isinstance(said, str) else ""
+            report(known_by or "(a volume without id)", failure)
         else:
             yield value
 
@@ -303,32 +323,33 @@ def volume_from(described: Described) -> Volume:
     """One entry of DescribeVolumes.
 
     Any attachment that is not over counts, the first that is complete comes first. A volume without a
-    creation time counts as old, so that missing data is a fault and not put down to its youth.
+    creation time counts as old, so that missing data is a fault and not put down to its youth. What is told
+    besides, and cannot be, counts as not told.
 
     Raises:
         KeyError: It has no id, type or size.
-        ValueError: Its size cannot be.
+        ValueError: One of these, or where it is attached, cannot be.
     """
-    attachments = [each for each in described.get("Attachments", ()) if each.get("State") != "detached"]
+    attachments = [each for each in _attachments(described) if each.get("State") != "detached"]
     attachments.sort(key=lambda each: each.get("State", "attached") != "attached")
     first = attachments[0] if attachments else {}
-    operator = described.get("Operator", {})
-    managed_by = first.get("InstanceOwningService")
+    operator = _part(described, "Operator")
+    managed_by = _word(first, "InstanceOwningService")
     if operator.get("Managed"):
-        managed_by = operator.get("Principal", "an AWS service")
+        managed_by = _word(operator, "Principal") or "an AWS service"
     return Volume(
-        volume_id=described["VolumeId"],
-        volume_type=described["VolumeType"],
-        size_gib=described["Size"],
+        volume_id=_id(described),
+        volume_type=_needed(described, "VolumeType", _word),
+        size_gib=_needed(described, "Size", _whole),
         created_at=_utc(described.get("CreateTime")) or _LONG_AGO,
         attached=bool(attachments),
         attached_at=_utc(first.get("AttachTime")),
-        instance_id=first.get("InstanceId"),
-        device=first.get("Device"),
-        multi_attached=len(attachments) > 1 or described.get("MultiAttachEnabled", False),
+        instance_id=_word(first, "InstanceId"),
+        device=_word(first, "Device"),
+        multi_attached=len(attachments) > 1 or described.get("MultiAttachEnabled") is True,
         managed_by=managed_by,
-        provisioned_iops=described.get("Iops"),
-        throughput_mib_s=described.get("Throughput"),
+        provisioned_iops=_whole(described, "Iops"),
+        throughput_mib_s=_whole(described, "Throughput"),
         tags=_tags(described),
     )
 
@@ -338,16 +359,17 @@ def modification_from(described: Described) -> Modification:
 
     Raises:
         KeyError: It has no id or state, or lacks the type or size on one side.
+        ValueError: One of these cannot be.
     """
     return Modification(
-        volume_id=described["VolumeId"],
-        state=described["ModificationState"],
+        volume_id=_id(described),
+        state=_needed(described, "ModificationState", _word),
         original=_provision(described, "Original"),
         target=_provision(described, "Target"),
-        progress_pct=described.get("Progress"),
+        progress_pct=_whole(described, "Progress"),
         started_at=_utc(described.get("StartTime")),
         ended_at=_utc(described.get("EndTime")),
-        status_message=described.get("StatusMessage") or None,
+        status_message=_word(described, "StatusMessage"),
     )
 
 
@@ -356,10 +378,10 @@ def ebs_limits_from(described: Described) -> InstanceLimits | None:
 
     AWS tells megabytes per second, volumes are given mebibytes.
     """
-    ebs = described.get("EbsInfo", {})
-    told = ebs.get("EbsOptimizedInfo", {})
+    ebs = _part(described, "EbsInfo")
+    told = _part(ebs, "EbsOptimizedInfo")
     needed = ("BaselineIops", "MaximumIops", "BaselineThroughputInMBps", "MaximumThroughputInMBps")
-    if ebs.get("EbsOptimizedSupport") != "default" or any(told.get(name) is None for name in needed):
+    if ebs.get("EbsOptimizedSupport") != "default" or not all(_is_amount(told.get(name)) for name in needed):
         return None
     return InstanceLimits(
         max_iops=told["MaximumIops"],
@@ -371,16 +393,95 @@ def ebs_limits_from(described: Described) -> InstanceLimits | None:
 
 def _provision(described: Described, side: str) -> Provision:
     return Provision(
-        volume_type=described[f"{side}VolumeType"],
-        size_gib=described[f"{side}Size"],
-        iops=described.get(f"{side}Iops"),
-        throughput_mib_s=described.get(f"{side}Throughput"),
+        volume_type=_needed(described, f"{side}VolumeType", _word),
+        size_gib=_needed(described, f"{side}Size", _whole),
+        iops=_whole(described, f"{side}Iops"),
+        throughput_mib_s=_whole(described, f"{side}Throughput"),
     )
 
 
+def _attachments(described: Described) -> list[Described]:
+    """Where it is attached, of which nothing may be missed.
+
+    Raises:
+        ValueError: that is not told in a way to be read.
+    """
+    told = described.get("Attachments", ())
+    found = _mappings(described, "Attachments")
+    if not isinstance(told, list | tuple) or len(found) < len(told):
+        raise ValueError(f"its Attachments are {_shown(told)}")
+    return found
+
+
 def _tags(described: Described) -> dict[str, str]:
-    return {tag["Key"]: tag.get("Value", "") for tag in described.get("Tags", ())}
+    told = ((tag.get("Key"), tag.get("Value", "")) for tag in _mappings(described, "Tags"))
+    return {key: value for key, value in told if isinstance(key, str) and isinstance(value, str)}
 
 
-def _utc(instant: datetime | None) -> datetime | None:
-    return instant.astimezone(UTC) if instant else None
+def _utc(instant: Any) -> datetime | None:
+    try:
+        return instant.astimezone(UTC) if isinstance(instant, datetime) else None
+    except OverflowError:  # in its own zone it is of the year 1 or 9999
+        return None
+
+
+def _id(described: Described) -> str:
+    """The id of the volume; what is none must not become a key of the ledger.
+
+    Raises:
+        KeyError: there is none.
+        ValueError: it is none.
+    """
+    found = _needed(described, "VolumeId", _word)
+    if len(found) > _LONGEST_ID or not found.isascii() or not found.isprintable():
+        raise ValueError(f"its VolumeId is {_shown(found)}")
+    return found
+
+
+def _described(told: Any) -> Described:
+    if not isinstance(told, Mapping):
+        raise ValueError(f"it is described as {_shown(told)}")  # noqa: TRY004 - one kind of fault of many
+    return told
+
+
+def _needed(described: Described, name: str, read: Callable[[Described, str], _Read | None]) -> _Read:
+    """What there must be.
+
+    Raises:
+        KeyError: it is not there.
+        ValueError: it is something else.
+    """
+    value = read(described, name)
+    if value is None:
+        raise ValueError(f"its {name} is {_shown(described[name])}")
+    return value
+
+
+def _word(described: Described, name: str) -> str | None:
+    value = described.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _whole(described: Described, name: str) -> int | None:
+    value = described.get(name)
+    return value if isinstance(value, int) and _is_amount(value) else None
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+
+
+def _part(described: Described, name: str) -> Described:
+    """What is described further below a name; nothing, where that is something else."""
+    value = described.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(described: Described, name: str) -> list[Described]:
+    """What of a list can be read on."""
+    told = described.get(name)
+    return [each for each in told if isinstance(each, Mapping)] if isinstance(told, list | tuple) else []
+
+
+def _shown(value: Any) -> str:
+    return printable(repr(value), _LONGEST_SHOWN)

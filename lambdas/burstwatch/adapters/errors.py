@@ -14,6 +14,7 @@ from botocore import exceptions as botocore
 from botocore.parsers import ResponseParserError
 
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.words import printable
 
 AWS_ERRORS: Final = (botocore.ClientError, botocore.BotoCoreError, ResponseParserError)
 """Everything botocore raises when a call to AWS does not succeed."""
@@ -229,13 +230,14 @@ _SUSPECT_SKEW_S: Final = 240.0
 _BAD_REQUEST: Final = 400
 _SERVER_ERROR: Final = 500
 _LONGEST_MESSAGE: Final = 400
+_LONGEST_CODE: Final = 80
 
 
 def _explain_answer(error: botocore.ClientError, action: str) -> AwsFailure:
     """Sort an error that AWS answered with."""
     details = error.response.get("Error", {})
     metadata = error.response.get("ResponseMetadata", {})
-    code = str(details.get("Code") or "Unknown")
+    code = printable(str(details.get("Code") or ""), _LONGEST_CODE) or "Unknown"
     text = str(details.get("Message") or "AWS gave no reason")
     resource = None
     if code in _REFUSED:
@@ -296,6 +298,8 @@ def _words_for_refusal(text: str, action: str) -> tuple[_Words, str | None]:
     told = found.groupdict() if found else {}
     who, denied = told.get("who") or "this identity", told.get("action") or action
     resource = (told.get("resource") or "").rstrip(".,") or None
+    who, denied = printable(who, _LONGEST_MESSAGE // 2), printable(denied, _LONGEST_CODE)
+    resource = printable(resource, _LONGEST_MESSAGE // 2) if resource else None
     message = f"{who} may not call {denied}" + (f" on {resource}" if resource else "")
     step = f"grant {denied} to it, or use credentials that have it"
     if "explicit deny" in text:
@@ -340,14 +344,17 @@ def _skew_s(text: str, metadata: Mapping[str, Any], server_at: datetime | None) 
     signed = found[1] if found else metadata.get("SignedAt")
     if signed is None or server_at is None:
         return None
-    signed_at = datetime.strptime(signed, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    try:
+        signed_at = datetime.strptime(signed, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
     return (signed_at - server_at).total_seconds()
 
 
 def _server_time(metadata: Mapping[str, Any]) -> datetime | None:
     try:
         return parsedate_to_datetime(metadata.get("HTTPHeaders", {})["date"]).astimezone(UTC)
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         return None
 
 
@@ -363,5 +370,4 @@ def _clean(text: str) -> str:
     """AWS's words as part of a sentence: one line, of bearable length, nothing secret in it."""
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
-    text = " ".join(text.split()).rstrip(".;: ")
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE].rstrip()} …"
+    return printable(text, _LONGEST_MESSAGE).rstrip(".;: ") or "AWS gave no reason"

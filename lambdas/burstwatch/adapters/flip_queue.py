@@ -31,6 +31,13 @@ _MOST_BYTES: Final = 25_000
 """Of one message, so that ten are within what a batch may hold."""
 _LONGEST_SHOWN: Final = 60
 _LONGEST_SAID: Final = 200
+_LONGEST_COMPLAINT: Final = 900
+_LONGEST_ID: Final = 64
+_MOST: Final = 2**64
+"""The ledger holds no larger numbers."""
+
+_FARTHEST_S: Final = 253_402_300_800
+"""The end of the year 9999."""
 
 
 class PoisonError(BurstwatchError):
@@ -84,6 +91,8 @@ class FlipRequest:
         Raises:
             PoisonError: the body is something else; names everything that is wrong with it.
         """
+        if len(body) > _MOST_BYTES:
+            raise PoisonError(f"the message is no flip request: it is longer than {_MOST_BYTES:,} characters")
         try:
             document = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -91,7 +100,9 @@ class FlipRequest:
         try:
             values = _read(document, _REQUEST, _MORE)
         except ValueError as error:
-            raise PoisonError(f"the message is no flip request: {error}") from error
+            raise PoisonError(
+                printable(f"the message is no flip request: {error}", _LONGEST_COMPLAINT)
+            ) from error
         del values["schema"]
         time_s, revision = values.pop("time"), values.pop("revision", 0)
         return cls(order=Order(**values), time_s=time_s, revision=revision)
@@ -152,10 +163,16 @@ class FlipQueue:
         except AWS_ERRORS as error:
             says = str(explain(error, "sqs:SendMessage"))
             return refused | {volumes[entry["Id"]]: _Refusal(says, passes=False) for entry in entries}
-        taken = {entry["Id"] for entry in answer.get("Successful", ())}
-        told = {entry["Id"]: entry for entry in answer.get("Failed", ())}
+        taken, told = _by_number(answer, "Successful"), _by_number(answer, "Failed")
         lost = (entry["Id"] for entry in entries if entry["Id"] not in taken)
         return refused | {volumes[number]: _refusal(told.get(number)) for number in lost}
+
+
+def _by_number(answer: Mapping[str, Any], what: str) -> dict[str, Mapping[str, Any]]:
+    """What the queue says of each entry of a batch; of one that it does not name, nothing."""
+    told = answer.get(what)
+    entries = told if isinstance(told, list) else []
+    return {str(entry.get("Id")): entry for entry in entries if isinstance(entry, Mapping)}
 
 
 def _passes(refused: Mapping[str, _Refusal], request: FlipRequest) -> bool:
@@ -176,7 +193,10 @@ def _refusal(told: Mapping[str, Any] | None) -> _Refusal:
     said = printable(str(told.get("Message") or "AWS gave no reason"), _LONGEST_SAID)
     passes = not told.get("SenderFault", False)
     step = "a later tick asks again" if passes else "this is not expected, please report it with this line"
-    return _Refusal(f"sqs:SendMessage failed ({told.get('Code')}): {said}; {step}.", passes=passes)
+    return _Refusal(
+        f"sqs:SendMessage failed ({printable(str(told.get('Code')), _LONGEST_SHOWN)}): {said}; {step}.",
+        passes=passes,
+    )
 
 
 def _sortable(part: Any) -> Any:
@@ -231,7 +251,8 @@ def _text(value: Any) -> Any:
 
 
 def _volume_id(value: Any) -> Any:
-    is_good = isinstance(value, str) and value.startswith("vol-") and value.isprintable()
+    is_text = isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_ID
+    is_good = is_text and value.startswith("vol-")
     return _check(value, is_good=is_good, says="no volume id")
 
 
@@ -240,7 +261,7 @@ def _flag(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    return _check(value, is_good=type(value) is int, says="no whole number")
+    return _check(value, is_good=type(value) is int and abs(value) <= _MOST, says="no whole number")
 
 
 def _amount(value: Any) -> Any:
@@ -253,7 +274,8 @@ def _instant(value: Any) -> Any:
     with suppress(ValueError, OverflowError):
         at = datetime.fromisoformat(value if isinstance(value, str) else "")
         at_s = int(at.timestamp()) if at.tzinfo else None
-    _check(value, is_good=at_s is not None, says="no instant such as 2026-11-20T18:00:00Z")
+    is_good = at_s is not None and 0 <= at_s < _FARTHEST_S
+    _check(value, is_good=is_good, says="no instant such as 2026-11-20T18:00:00Z")
     return at_s
 
 

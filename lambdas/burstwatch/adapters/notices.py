@@ -205,9 +205,7 @@ def notice_of_alarm(alarm: Mapping[str, Any]) -> Notice:
     links = [("Runbook", runbook)] if runbook else []
     if region:
         console = f"https://{Place(region=region).console}/cloudwatch/home?region={region}"
-        links.append(
-            ("Alarm in the AWS console", f"{console}#alarmsV2:alarm/{quote(alarm['AlarmName'], safe='')}")
-        )
+        links.append(("Alarm in the AWS console", f"{console}#alarmsV2:alarm/{_quoted(alarm['AlarmName'])}"))
     facts = (
         ("Alarm", name),
         ("State", f"{state}, was {was}" if was else state),
@@ -241,6 +239,11 @@ def _contributor(alarm: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _text(alarm: Mapping[str, Any], key: str) -> str:
     value = alarm.get(key)
     return value if isinstance(value, str) else ""
+
+
+def _quoted(name: str) -> str:
+    """For an address; a surrogate in it hides no alarm."""
+    return quote(name, safe="", errors="replace")
 
 
 def _instant(text: str) -> str:

@@ -166,9 +166,12 @@ class _Document:
     def from_note(cls, note: str | None) -> Self | None:
         """The inverse of ``to_note``; None for what was noted by who knows whom."""
         try:
-            return cls(**json.loads(note)) if note else None
-        except (ValueError, TypeError):
+            told = json.loads(note) if note else None
+            if isinstance(told, dict) and all(isinstance(value, str) for value in told.values()):
+                return cls(**told)
+        except (ValueError, TypeError, RecursionError):
             return None
+        return None
 
 
 class PolicyParameter:

@@ -17,12 +17,15 @@ from typing import Any, Final
 from burstwatch.adapters.errors import AWS_ERRORS, explain
 from burstwatch.adapters.wire import pages
 from burstwatch.core.prices import US_EAST_1, PriceTable, TypePrice, VolumeType
+from burstwatch.core.words import printable
 
 ENDPOINT_REGION: Final = "us-east-1"
 """The API has endpoints in three regions only; each knows the prices of all."""
 
 _ACTION: Final = "pricing:GetProducts"
 _PAGE_SIZE: Final = 100
+_PRICES: Final = "priceDimensions"
+_LONGEST_FAULT: Final = 300
 _STORAGE: Final = "Storage"
 _IOPS: Final = "System Operation"
 _THROUGHPUT: Final = "Provisioned Throughput"
@@ -106,7 +109,7 @@ def _prices_of(client: Any, region: str, family: str, faults: list[str]) -> dict
         try:
             price = _read_price(product, family)
         except _Unreadable as why:
-            faults.append(f"AWS's price list, {name} in {region}: {why}")
+            faults.append(printable(f"AWS's price list, {name} in {region}: {why}", _LONGEST_FAULT))
             continue
         known = found.get((family, name))
         if known is None or price.usd > known.usd:
@@ -118,16 +121,17 @@ def _products(client: Any, region: str, family: str, faults: list[str]) -> Itera
     filters = {"productFamily": family, "regionCode": region}
     answers = pages(
         client.get_products,
+        of="PriceList",
         ServiceCode="AmazonEC2",
         FormatVersion="aws_v1",
         MaxResults=_PAGE_SIZE,
         Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
     )
     for answer in answers:
-        for text in answer.get("PriceList", ()):
+        for text in answer["PriceList"]:
             try:
                 product = json.loads(text)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, RecursionError):
                 product = None
             if isinstance(product, dict):
                 yield product
@@ -137,7 +141,7 @@ def _products(client: Any, region: str, family: str, faults: list[str]) -> Itera
 
 def _own_usage(product: Mapping[str, Any], region: str) -> str | None:
     """What is used, without the region's prefix; None where it is not for volumes of the region itself."""
-    told = product.get("product", {}).get("attributes", {})
+    told = _part(product, "product", "attributes")
     usage = str(told.get("usagetype", ""))
     prefix, mark, name = usage.partition("EBS:")
     is_own = told.get("locationType") == "AWS Region" and told.get("regionCode", region) == region
@@ -172,14 +176,14 @@ def _read_price(product: Mapping[str, Any], family: str) -> _Price:
     Raises:
         _Unreadable: there is none, or more than one, or it is for something else.
     """
-    terms = product.get("terms", {}).get("OnDemand", {})
-    dimensions = [each for term in terms.values() for each in term.get("priceDimensions", {}).values()]
+    terms = _part(product, "terms", "OnDemand")
+    dimensions = [_part(of, name) for key in terms for of in [_part(terms, key, _PRICES)] for name in of]
     found: set[float] = set()
     for each in dimensions:
         factor = _UNITS[family].get(str(each.get("unit", "")).lower())
         if factor is None:
             raise _Unreadable(f"it is for {each.get('unit')!r}, which is not known")
-        text = each.get("pricePerUnit", {}).get("USD")
+        text = _part(each, "pricePerUnit").get("USD")
         if text is None:
             raise _Unreadable("it is not in dollars")
         found.add(_number(text) * factor)
@@ -187,6 +191,14 @@ def _read_price(product: Mapping[str, Any], family: str) -> _Price:
     if len(found) != 1:
         raise _Unreadable(f"it has {len(found)} prices, not one")
     return _Price(found.pop(), _published_on(product))
+
+
+def _part(told: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """What stands below these names, one below the other; nothing, where that is something else."""
+    for name in names:
+        value = told.get(name)
+        told = value if isinstance(value, Mapping) else {}
+    return told
 
 
 def _number(text: Any) -> float:

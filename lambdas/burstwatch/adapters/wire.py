@@ -3,13 +3,18 @@
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import PaginationError
+from botocore.parsers import ResponseParserError
 from botocore.utils import parse_timestamp
+
+from burstwatch.adapters.wire_xml import LISTINGS, read_listing
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
+    from botocore.model import OperationModel
     from botocore.session import Session
 
 _FIRST_ERROR_STATUS: Final = 300
@@ -24,6 +29,35 @@ def quicken(session: "Session") -> None:
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_instant)
 
 
+def parse_strictly(session: "Session") -> None:
+    """Make the clients of this session say of bytes that are no answer of AWS's that they are none.
+
+    botocore does so of broken XML; over other bytes its parsers stumble with whatever exception it may be,
+    which nobody takes for an answer that failed.
+    """
+    factory = session.get_component("response_parser_factory")
+    factory.create_parser = partial(_strict_parser, factory.create_parser)
+
+
+def _strict_parser(create: Callable[[str], Any], protocol: str) -> Any:
+    parser = create(protocol)
+    parser.parse = partial(_parse, parser.parse)
+    return parser
+
+
+def _parse(parse: Callable[..., Any], response: Any, shape: Any) -> dict[str, Any]:
+    try:
+        parsed = parse(response, shape)
+        if isinstance(parsed, dict):
+            return parsed
+        said = f"it is a {type(parsed).__name__}"
+    except ResponseParserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - which one depends on the bytes and on botocore's version
+        said = f"{type(error).__name__}: {error}"
+    raise ResponseParserError(f"what came is no answer of AWS's ({said})")
+
+
 def _instant(value: Any) -> datetime:
     try:
         if isinstance(value, int | float):
@@ -35,16 +69,21 @@ def _instant(value: Any) -> datetime:
 
 
 def attach(client: "BaseClient") -> None:
-    """Make this client read metrics quickly, and its errors say when their request was signed.
+    """Make this client read metrics and listings quickly, and its errors say when their request was signed.
 
-    The first saves botocore's walk over each datapoint, half of the time that an answer takes; where the wire
-    is not JSON, botocore reads the answer as ever. By the second a wrong clock shows without a clock.
+    The first saves botocore's walk over each datapoint and each element, half of the time that an answer
+    takes; where the wire is not as expected, botocore reads the answer as ever. By the second a wrong clock
+    shows without a clock.
     """
     events = client.meta.events
     service = client.meta.service_model.service_id.hyphenize()
     if service == "cloudwatch":
         parsed = f"before-parse.{service}.GetMetricData"
         events.register(parsed, _read_metrics, unique_id="burstwatch-read-metrics")
+    if service == "ec2":
+        for listing in LISTINGS:
+            unique_id = f"burstwatch-read-{listing}"
+            events.register(f"before-parse.ec2.{listing}", _read_listing, unique_id=unique_id)
     events.register(f"response-received.{service}", _note_signing, unique_id="burstwatch-note-signing")
 
 
@@ -57,10 +96,28 @@ def _read_metrics(
         return
     try:
         answer = json.loads(response_dict["body"])
-    except ValueError:
+    except (ValueError, RecursionError):
         return  # botocore meets the same bytes next and has its own way with them
-    customized_response_dict.update(answer)
-    response_dict["body"] = b"{}"
+    if isinstance(answer, dict):
+        customized_response_dict.update(answer)
+        response_dict["body"] = b"{}"
+
+
+def _read_listing(
+    operation_model: "OperationModel",
+    response_dict: dict[str, Any],
+    customized_response_dict: dict[str, Any],
+    **_: object,
+) -> None:
+    """The same for a listing of EC2's."""
+    if response_dict["status_code"] >= _FIRST_ERROR_STATUS:
+        return
+    try:
+        found, rest = read_listing(response_dict["body"], operation_model, _instant)
+    except ValueError:
+        return
+    customized_response_dict.update(found)
+    response_dict["body"] = rest
 
 
 def _note_signing(parsed_response: dict[str, Any] | None, context: dict[str, Any], **_: object) -> None:
@@ -71,18 +128,23 @@ def _note_signing(parsed_response: dict[str, Any] | None, context: dict[str, Any
         metadata["SignedAt"] = context["timestamp"]
 
 
-def pages(call: Callable[..., Any], **request: Any) -> Iterator[dict[str, Any]]:
-    """Every page of an operation with NextToken.
+def pages(call: Callable[..., Any], *, of: str, **request: Any) -> Iterator[dict[str, Any]]:
+    """Every page of an operation with NextToken, each with the list that it is a page ``of``.
 
     Raises:
-        PaginationError: the same token came twice, so the listing would never end.
+        PaginationError: a token came twice, so the listing would never end.
+        ResponseParserError: the answer is no page; read as an empty one, a fleet would be taken for deleted.
     """
-    token = None
+    seen: set[str] = set()
+    token = ""
     while True:
         answer = call(**request, **({"NextToken": token} if token else {}))
+        if not isinstance(answer, dict) or not isinstance(answer.get(of), list | tuple):
+            raise ResponseParserError(f"the answer has no list of {of}")
         yield answer
-        previous, token = token, answer.get("NextToken")
+        token = str(answer.get("NextToken") or "")
         if not token:
             return
-        if token == previous:
+        if token in seen:
             raise PaginationError(message=f"the token {token!r} came twice")
+        seen.add(token)

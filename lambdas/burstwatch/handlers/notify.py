@@ -17,6 +17,7 @@ from burstwatch.adapters.sent import Became, SentMarks
 from burstwatch.adapters.webhook import LONGEST_WAIT_S
 from burstwatch.bootstrap_notify import NotifyShell, open_notify
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.words import printable
 from burstwatch.function_settings import NotifySettings
 from burstwatch.observability import Field, Instruments, Metric, instrumented
 
@@ -24,6 +25,7 @@ _TO_FINISH_S: Final = 15.0
 """What one message takes when it is sent at once: Slack's silence, and the marks."""
 
 _MOST_NAMED: Final = 3
+_LONGEST_SHOWN: Final = 120
 
 
 class NotDeliveredError(BurstwatchError):
@@ -87,7 +89,7 @@ def _message(record: Any) -> str:
         case {"Sns": {"Message": str() as message}}:
             return message
     keys = ", ".join(sorted(map(str, record))) if isinstance(record, Mapping) else type(record).__name__
-    raise NoticeError(f"the record is not one of SNS (it has {keys or 'nothing'})")
+    raise NoticeError(f"the record is not one of SNS (it has {printable(keys, _LONGEST_SHOWN) or 'nothing'})")
 
 
 def _late_s(record: Mapping[str, Any], now_s: float) -> float:

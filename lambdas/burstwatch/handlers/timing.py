@@ -14,6 +14,8 @@ LATE_AFTER_S: Final = 120
 
 _PLACEHOLDER: Final = "<aws.scheduler."
 _LONGEST_SHOWN: Final = 60
+_FARTHEST_S: Final = 32_503_680_000
+"""The year 3000."""
 
 
 class EventError(BurstwatchError):
@@ -58,7 +60,7 @@ def parse_instant(said: Any) -> float:
     """Seconds since 1970 of an instant in ISO 8601.
 
     Raises:
-        EventError: it is no instant, or one without a time zone.
+        EventError: it is no instant, one without a time zone, or one of another age.
     """
     try:
         at = datetime.fromisoformat(said)
@@ -66,7 +68,10 @@ def parse_instant(said: Any) -> float:
         raise EventError(f"time is {_shown(said)}, not an instant in ISO 8601") from error
     if at.tzinfo is None:
         raise EventError(f"time is {_shown(said)}, which has no time zone: write it in UTC, with a Z")
-    return at.timestamp()
+    at_s = at.timestamp()
+    if not 0 <= at_s < _FARTHEST_S:
+        raise EventError(f"time is {_shown(said)}, which is no time of this age: write when it happened")
+    return at_s
 
 
 def _shown(said: Any) -> str:

@@ -51,7 +51,7 @@ def check_subscriptions(patient: Patient) -> Iterator[Finding]:
         with explained("sns:ListSubscriptionsByTopic"):
             told = [
                 one
-                for page in pages(client.list_subscriptions_by_topic, TopicArn=topic_arn)
+                for page in pages(client.list_subscriptions_by_topic, of="Subscriptions", TopicArn=topic_arn)
                 for one in page.get("Subscriptions", ())
             ]
         yield from judge_subscriptions(patient, topic_arn, told, _other_ways(patient, topic_arn))

@@ -34,7 +34,7 @@ def check_heartbeat(patient: Patient) -> Iterator[Finding]:
     completed = read_ticks(patient, settings.ledger)
     watch = patient.burstctl("watch")
     if not completed and not is_stacks:
-        seen = "no watch has run on this ledger: nobody watches from here"
+        seen = "no watch goes on with this ledger: one that looks --once leaves no heartbeat"
         yield skipped(seen, fix=f"if somebody should: {watch}, or deploy the stack (docs/deploying.md)")
         return
     cadence = policy.cadence

@@ -122,7 +122,7 @@ def read_quotas(patient: Patient) -> dict[str, float]:
     with explained("servicequotas:ListServiceQuotas"):
         told = [
             one
-            for page in pages(client.list_service_quotas, ServiceCode=_SERVICE, MaxResults=100)
+            for page in pages(client.list_service_quotas, of="Quotas", ServiceCode=_SERVICE, MaxResults=100)
             for one in page["Quotas"]
         ]
     return {one["QuotaCode"]: float(one["Value"]) for one in told if "Value" in one}

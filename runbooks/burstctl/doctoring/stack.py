@@ -90,7 +90,9 @@ def check_schedule(patient: Patient) -> Iterator[Finding]:
     client = patient.client("scheduler")
     with explained("scheduler:ListSchedules"):
         told = [
-            one for page in pages(client.list_schedules, NamePrefix=f"{name}-") for one in page["Schedules"]
+            one
+            for page in pages(client.list_schedules, of="Schedules", NamePrefix=f"{name}-")
+            for one in page["Schedules"]
         ]
     own = [one for one in told if one.get("Target", {}).get("Arn", "").endswith(f":function:{watch}")]
     for one in own:
@@ -217,7 +219,7 @@ def check_alarms(patient: Patient) -> Iterator[Finding]:
     with explained("cloudwatch:DescribeAlarms"):
         told = [
             one
-            for page in pages(client.describe_alarms, AlarmNamePrefix=f"{name}-")
+            for page in pages(client.describe_alarms, of="MetricAlarms", AlarmNamePrefix=f"{name}-")
             for one in page.get("MetricAlarms", ())
         ]
     own = {one["AlarmName"]: one for one in told if _page_of(one["AlarmName"], name)}

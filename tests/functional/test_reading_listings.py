@@ -1,0 +1,132 @@
+"""EC2's listings read quickly: exactly what botocore reads, and what is strange is left to botocore."""
+
+from xml.sax.saxutils import escape
+
+import pytest
+from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError, create_parser
+from botocore.session import Session
+from hypothesis import given
+from hypothesis import strategies as st
+from loopback_aws import Answer, loopback_aws
+
+from burstlab.clock import LabClock
+from burstlab.endpoint import Endpoint
+from burstlab.fleet import LabFleet
+from burstlab.volume import LabVolume
+from burstwatch.adapters import wire
+from burstwatch.adapters.wire_xml import LISTINGS, read_listing
+
+EC2 = Session().get_service_model("ec2")
+NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
+
+
+def body_of(inside, *, root="DescribeVolumesResponse", namespace=f' xmlns="{NAMESPACE}"'):
+    return f'<?xml version="1.0"?>\n<{root}{namespace}>{inside}</{root}>'.encode()
+
+
+def read(body, operation="DescribeVolumes"):
+    found, _ = read_listing(body, EC2.operation_model(operation), wire._instant)
+    return found
+
+
+def read_by_botocore(body, operation="DescribeVolumes"):
+    shape = EC2.operation_model(operation).output_shape
+    parser = create_parser("ec2")
+    parser._timestamp_parser = wire._instant
+    read = parser.parse({"body": body, "headers": {}, "status_code": 200}, shape)
+    return {name: value for name, value in read.items() if name != "ResponseMetadata"}
+
+
+def a_fleet_of_all_sorts():
+    fleet = LabFleet(LabClock.by_hand())
+    plain = fleet.add(LabVolume(size_gib=100, tags={"Name": "a < b & c", "empty": "", "ümlaut": "日本"}))
+    fleet.add(LabVolume(size_gib=8, attached=False))
+    fleet.add(LabVolume(size_gib=100, volume_type="gp3", iops=4000, throughput_mib_s=250))
+    fleet.add(LabVolume(size_gib=100, volume_type="io2", iops=4000, multi_attached=True))
+    fleet.add(LabVolume(size_gib=500, volume_type="st1"))
+    fleet.add(LabVolume(size_gib=30, managed_by="eks.amazonaws.com", hidden=True))
+    fleet.add(LabVolume(size_gib=30, service_owner="amazon-aurora"))
+    return fleet, plain
+
+
+def test_what_is_read_quickly_is_what_botocore_reads():
+    fleet, plain = a_fleet_of_all_sorts()
+    with Endpoint(fleet) as lab:
+        lab.client("ec2").modify_volume(VolumeId=plain, VolumeType="gp3", Iops=3000, Throughput=128)
+        slow, quick = lab.client("ec2"), lab.client("ec2")
+        wire.attach(quick)
+        for operation in ("describe_volumes", "describe_volumes_modifications", "describe_instances"):
+            expected, found = (getattr(client, operation)() for client in (slow, quick))
+            assert len(expected) > 1
+            for answer in (expected, found):
+                metadata = answer.pop("ResponseMetadata")
+                assert metadata["HTTPStatusCode"] == 200
+                assert len(metadata["RequestId"]) == 36
+            assert found == expected
+
+
+VALUES = st.one_of(
+    st.sampled_from(["", "true", "false", "gp2", "100", "-1", "1e3", "2026-11-20T18:00:00.000Z", " 7 "]),
+    st.text(st.characters(min_codepoint=32, max_codepoint=0xD7FF), max_size=8),
+)
+LISTED = ("volumeSet", "item", "volumeId", "size", "iops", "volumeType", "createTime", "multiAttachEnabled")
+WITHIN = ("attachmentSet", "status", "attachTime", "tagSet", "key", "value", "operator", "managed")
+TAGS = st.sampled_from([*LISTED, *WITHIN, "nextToken", "requestId", "somethingNew"])
+
+
+def an_element(tag, *held):
+    return f"<{tag}>{''.join(held)}</{tag}>"
+
+
+ELEMENTS = st.recursive(
+    st.builds(an_element, TAGS, VALUES.map(escape)),
+    lambda inner: st.builds(lambda tag, held: an_element(tag, *held), TAGS, st.lists(inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@given(st.lists(ELEMENTS, max_size=4))
+def test_whatever_comes_is_read_as_botocore_does_or_left_to_it(elements):
+    body = body_of(f"<volumeSet><item>{''.join(elements)}</item></volumeSet>")
+    try:
+        found = read(body)
+    except ValueError:
+        return
+    assert found == read_by_botocore(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>captive portal",
+        body_of("<volumeSet><item><size>large</size></item></volumeSet>"),
+        body_of("<volumeSet><item><size>1</size><size>2</size></item></volumeSet>"),
+        body_of("<volumeSet/>", root="e:r", namespace=f' xmlns:e="{NAMESPACE}"'),
+    ],
+)
+def test_what_is_strange_is_left_to_botocore(body):
+    with pytest.raises(ValueError):
+        read(body)
+
+
+def test_an_answer_that_is_no_xml_ends_as_it_does_without_us():
+    with loopback_aws(lambda *_: Answer(b"<html>captive portal")) as aws:
+        client = aws.client("ec2")
+        wire.attach(client)
+        with pytest.raises(ResponseParserError, match="captive portal"):
+            client.describe_volumes()
+
+
+def test_an_error_is_botocores_to_read():
+    error = b"<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>"
+    with loopback_aws(lambda *_: Answer(error, status=400)) as aws:
+        client = aws.client("ec2")
+        wire.attach(client)
+        with pytest.raises(ClientError, match="RequestLimitExceeded"):
+            client.describe_volumes()
+
+
+def test_every_listing_has_a_shape_that_can_be_read():
+    assert [read(body_of(""), listing) for listing in LISTINGS] == [{}] * len(LISTINGS)

@@ -1,0 +1,133 @@
+"""EC2 and CloudWatch in this process, which tell what they are given to tell, right or wrong."""
+
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+
+from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.cloudwatch import CloudWatchReader
+from burstwatch.adapters.ec2 import Ec2Reader
+from burstwatch.core.place import Place
+from burstwatch.core.policy import Policy
+from burstwatch.shell import Shell
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+NOW_S = NOON.timestamp()
+LONG_AGO = NOON - timedelta(days=30)
+MINUTES = [NOON - timedelta(minutes=back) for back in range(62, 1, -1)]
+
+
+def a_told_volume(volume_id, **changes):
+    """An entry of DescribeVolumes as botocore gives it."""
+    return {
+        "VolumeId": volume_id,
+        "VolumeType": "gp2",
+        "Size": 100,
+        "Iops": 300,
+        "State": "in-use",
+        "CreateTime": LONG_AGO,
+        "MultiAttachEnabled": False,
+        "Attachments": [
+            {
+                "InstanceId": f"i-{volume_id[4:]}",
+                "VolumeId": volume_id,
+                "Device": "/dev/xvda",
+                "State": "attached",
+                "AttachTime": LONG_AGO,
+                "DeleteOnTermination": True,
+            }
+        ],
+        "Tags": [
+            {"Key": "Name", "Value": f"name of {volume_id}"},
+            {"Key": "burstwatch:mode", "Value": "auto"},
+        ],
+    } | changes
+
+
+DRAINING, CALM, SILENT = "vol-0000000000000000a", "vol-0000000000000000b", "vol-0000000000000000c"
+GOOD = [a_told_volume(each) for each in (DRAINING, CALM, SILENT)]
+BALANCES = {
+    DRAINING: [max(0.0, 100.0 - 1.2 * n) for n in range(len(MINUTES))],
+    CALM: [100.0] * len(MINUTES),
+    SILENT: [],
+}
+
+
+def a_result(asked_id, values):
+    return {
+        "Id": asked_id,
+        "Label": "BurstBalance",
+        "Timestamps": MINUTES[: len(values)],
+        "Values": values,
+        "StatusCode": "Complete",
+    }
+
+
+MODIFICATION = {
+    "VolumeId": "vol-0000000000000000d",
+    "ModificationState": "optimizing",
+    "OriginalSize": 100,
+    "OriginalIops": 300,
+    "OriginalVolumeType": "gp2",
+    "TargetSize": 100,
+    "TargetIops": 3000,
+    "TargetThroughput": 125,
+    "TargetVolumeType": "gp3",
+    "Progress": 42,
+    "StartTime": NOON - timedelta(hours=1),
+}
+INSTANCE = {
+    "InstanceId": "i-0000000000000000c",
+    "State": {"Code": 16, "Name": "running"},
+    "InstanceType": "m5.large",
+}
+
+
+class Telling:
+    """EC2 and CloudWatch, which tell what they were given to tell."""
+
+    def __init__(self, *, volumes=GOOD, modifications=(), reservations=None, results=None, page=None):
+        self.told_volumes = list(volumes)
+        self.told_modifications = list(modifications)
+        self.told_reservations = reservations
+        self.told_results = results or {}
+        self.page = page or (lambda answer: answer)
+
+    def describe_volumes(self, **request):
+        return self.page({"Volumes": deepcopy(self.told_volumes)})
+
+    def describe_volumes_modifications(self, **request):
+        return self.page({"VolumesModifications": deepcopy(self.told_modifications)})
+
+    def describe_instances(self, **request):
+        ids = request.get("InstanceIds", [])
+        known = [{"Instances": [INSTANCE | {"InstanceId": each}]} for each in ids]
+        return self.page(
+            {"Reservations": known if self.told_reservations is None else self.told_reservations}
+        )
+
+    def describe_instance_types(self, **request):
+        return self.page({"InstanceTypes": []})
+
+    def get_metric_data(self, **request):
+        found = []
+        for asked in request["MetricDataQueries"]:
+            metric = asked["MetricStat"]["Metric"]
+            volume_id = metric["Dimensions"][0]["Value"]
+            is_balance = metric["MetricName"] == "BurstBalance"
+            values = BALANCES.get(volume_id, []) if is_balance else [600.0] * len(MINUTES)
+            result = a_result(asked["Id"], values)
+            changed = self.told_results.get(volume_id)
+            found.append(changed | {"Id": asked["Id"]} if isinstance(changed, dict) else changed or result)
+        return self.page({"MetricDataResults": found})
+
+
+def a_shell(aws, ledger, **more):
+    return Shell(
+        ec2=Ec2Reader(aws),
+        cloudwatch=CloudWatchReader(aws, workers=1, sleep=lambda _: None),
+        ledger=ledger,
+        calls=CallCounter(),
+        policy=Policy(),
+        place=Place(region="us-east-1", account="123456789012"),
+        **more,
+    )

@@ -1,0 +1,473 @@
+"""What AWS answers: parts missing, of the wrong kind, twice, out of order; and bytes that are no answer."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import count
+
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ClientError
+from from_outside import NUMBERS, anything, assert_tells, fuzz, mangled, mutated, scalars, texts, within
+from hypothesis import given
+from hypothesis import strategies as st
+from telling_aws import (
+    BALANCES,
+    CALM,
+    DRAINING,
+    GOOD,
+    INSTANCE,
+    MINUTES,
+    MODIFICATION,
+    NOON,
+    NOW_S,
+    SILENT,
+    Telling,
+    a_result,
+    a_shell,
+    a_told_volume,
+)
+
+from burstlab.clock import LabClock
+from burstlab.endpoint import ACCESS_KEY, Endpoint
+from burstlab.fleet import LabFleet, LabSettings
+from burstlab.volume import LabVolume
+from burstwatch.adapters.calls import CallCounter
+from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery
+from burstwatch.adapters.ec2 import Ec2Reader
+from burstwatch.adapters.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear
+from burstwatch.adapters.errors import AwsError, explain
+from burstwatch.adapters.flip_queue import FlipQueue, FlipRequest
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.adapters.pricing import read_prices
+from burstwatch.bootstrap import build_client, open_session
+from burstwatch.core.flips import Cause, Direction
+from burstwatch.core.levels import Level
+from burstwatch.core.orders import Order
+from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.samples import Series
+from burstwatch.core.target import Demand
+from burstwatch.watchdog import assess_volumes, look_at_everything
+
+SPAN_S = (NOW_S - 600, NOW_S)
+
+
+def look(aws):
+    with SqliteLedger.in_memory() as ledger:
+        shell = a_shell(aws, ledger)
+        report = look_at_everything(shell, now_s=NOW_S)
+        again = assess_volumes(shell, [DRAINING, CALM, SILENT], now_s=NOW_S)
+    for told in (report, again):
+        assert told.bugs == []
+        for failure in told.failures:
+            assert_tells(failure)
+    return report
+
+
+def told_of(report, volume_id):
+    """Everything that a pass says of a volume."""
+    return [
+        (d.level, d.assessment, d.alerts, d.reason, d.action)
+        for d in report.decisions
+        if d.volume_id == volume_id
+    ]
+
+
+@cache
+def alone():
+    """What is said of the good volumes where nothing else is there."""
+    report = look(Telling())
+    told = {each["VolumeId"]: told_of(report, each["VolumeId"]) for each in GOOD}
+    assert told[DRAINING][0][0].is_alerting
+    assert told[CALM][0][0] is Level.OK
+    return told
+
+
+bad_volumes = st.one_of(
+    mutated(a_told_volume("vol-0000000000000000e"), most=4),
+    st.builds(
+        lambda key, value: a_told_volume("vol-0000000000000000e", **{key: value}),
+        st.sampled_from(sorted(a_told_volume("vol-1"))),
+        anything,
+    ),
+    st.builds(
+        lambda tags: a_told_volume("vol-0000000000000000e", Tags=tags),
+        st.lists(
+            st.fixed_dictionaries({}, optional={"Key": scalars, "Value": scalars}) | anything, max_size=3
+        ),
+    ),
+    anything,
+)
+
+
+@fuzz(35)
+@given(st.lists(st.tuples(st.integers(0, 3), bad_volumes), min_size=1, max_size=3))
+def test_a_volume_that_is_described_badly_hides_no_other(strangers):
+    volumes = list(GOOD)
+    for place, stranger in strangers:
+        volumes.insert(place, stranger)
+    with within(3):
+        report = look(Telling(volumes=volumes))
+    for volume_id, told in alone().items():
+        if not any(isinstance(s, dict) and s.get("VolumeId") == volume_id for _, s in strangers):
+            assert told_of(report, volume_id) == told
+
+
+def test_a_volume_that_is_listed_twice_is_judged_like_one():
+    report = look(Telling(volumes=[*GOOD, *GOOD]))
+    for volume_id, told in alone().items():
+        assert all(each == told[0] for each in told_of(report, volume_id))
+
+
+instants = st.one_of(
+    st.sampled_from(MINUTES),
+    st.sampled_from([NOON + timedelta(days=400), datetime(1, 1, 1, tzinfo=UTC)]),
+    st.sampled_from([MINUTES[0].timestamp(), -1, 2**60]),
+    scalars,
+)
+amounts = st.sampled_from([*NUMBERS, 100.4, 100.6, -0.4, True, "12"]) | st.floats(0, 100)
+bad_results = st.one_of(
+    mutated(a_result("m0", BALANCES[DRAINING][:5]), most=4),
+    st.builds(
+        lambda pairs, status: (
+            a_result("m0", [])
+            | {"Timestamps": [t for t, _ in pairs], "Values": [v for _, v in pairs], "StatusCode": status}
+        ),
+        st.lists(st.tuples(instants, amounts), max_size=6),
+        st.sampled_from(["Complete", "Complete", "PartialData", "Forbidden", "InternalError", "New"])
+        | scalars,
+    ),
+    st.builds(
+        lambda times, values: a_result("m0", []) | {"Timestamps": times, "Values": values},
+        st.lists(instants, max_size=3) | anything,
+        st.lists(amounts, max_size=3) | anything,
+    ),
+    anything,
+)
+
+
+@fuzz(35)
+@given(bad_results)
+def test_samples_of_one_volume_that_cannot_be_discredit_no_other(result):
+    volume = a_told_volume("vol-0000000000000000e")
+    with within(3):
+        report = look(Telling(volumes=[*GOOD, volume], results={volume["VolumeId"]: result}))
+    for volume_id, told in alone().items():
+        assert told_of(report, volume_id) == told
+    (about,) = told_of(report, volume["VolumeId"])
+    balance = about[1].balance_pct
+    assert balance is None or 0 <= balance <= 100
+
+
+@fuzz(30)
+@given(bad_results, st.sampled_from(["BurstBalance", "VolumeReadOps", "EBSIOBalance%"]))
+def test_a_series_is_in_order_and_within_its_limits_or_it_is_unread(result, metric):
+    class Answers:
+        def get_metric_data(self, **request):
+            return {"MetricDataResults": [result]}
+
+    query = MetricQuery("vol-1", metric, "Minimum")
+    read = CloudWatchReader(Answers(), workers=1).read([query], NOW_S - 600, NOW_S)
+    if query in read.unread:
+        assert_tells(str(read.unread[query]))
+        return
+    series = read.series[query]
+    assert isinstance(series, Series)
+    assert list(series.starts_s) == sorted(set(series.starts_s))
+    assert all(type(start_s) is int and start_s % 60 == 0 for start_s in series.starts_s)
+    assert all(0 <= value < float("inf") for value in series.values)
+    if metric != "VolumeReadOps":
+        assert all(value <= 100 for value in series.values)
+
+
+bad_modifications = st.one_of(
+    mutated(MODIFICATION, most=4),
+    st.builds(
+        lambda key, value: MODIFICATION | {key: value}, st.sampled_from(sorted(MODIFICATION)), anything
+    ),
+    anything,
+)
+
+
+@fuzz(30)
+@given(st.lists(bad_modifications, min_size=1, max_size=3))
+def test_a_modification_that_is_told_badly_hides_no_volume(modifications):
+    with within(3):
+        report = look(Telling(modifications=modifications))
+    about = {each.get("VolumeId") for each in modifications if isinstance(each, dict) and _hashable(each)}
+    for volume_id, told in alone().items():
+        if volume_id not in about:
+            assert told_of(report, volume_id) == told
+
+
+def _hashable(each):
+    return isinstance(each.get("VolumeId"), str)
+
+
+reservations = (
+    st.lists(
+        mutated(
+            {"Instances": [INSTANCE, {"InstanceId": "i-2", "Tags": [{"Key": "Name", "Value": "x"}]}]}, most=4
+        )
+        | anything,
+        max_size=3,
+    )
+    | anything
+)
+
+
+@fuzz(25)
+@given(reservations)
+def test_instances_that_are_told_badly_hide_no_volume_with_data(told):
+    with within(3):
+        report = look(Telling(reservations=told))
+    for volume_id in (DRAINING, CALM):
+        assert told_of(report, volume_id) == alone()[volume_id]
+    assert told_of(report, SILENT)
+
+
+PAGES = (
+    {"Volumes": GOOD[:2], "NextToken": "more"},
+    {"VolumesModifications": [MODIFICATION], "NextToken": "more"},
+    {"Reservations": [{"Instances": [INSTANCE]}]},
+    {"MetricDataResults": [a_result("m0", [50.0, 49.0])], "Messages": [{"Code": "x", "Value": "y"}]},
+)
+page_makers = st.sampled_from(PAGES).flatmap(lambda page: st.tuples(st.just(next(iter(page))), mutated(page)))
+
+
+@fuzz(25)
+@given(page_makers)
+def test_a_page_that_is_no_page_is_said_and_passes(made):
+    listed, page = made
+    with within(5):
+        look(Telling(modifications=[MODIFICATION], page=lambda answer: page if listed in answer else answer))
+
+
+@fuzz(15)
+@given(st.lists(texts | st.sampled_from(["a", "b"]), min_size=1, max_size=6))
+def test_a_listing_that_goes_round_in_circles_has_an_end(tokens):
+    """Tokens may come again later than at once."""
+    asked = count()
+
+    class Circling(Telling):
+        def describe_volumes(self, **request):
+            number = next(asked)
+            assert number < 200_000
+            return {"Volumes": [], "NextToken": tokens[number % len(tokens)]}
+
+    with SqliteLedger.in_memory() as ledger, within(10):
+        report = look_at_everything(a_shell(Circling(), ledger), now_s=NOW_S)
+    assert report.failures or "" in tokens
+
+
+answers = st.fixed_dictionaries({"VolumeModification": bad_modifications}) | anything
+
+
+@fuzz(25)
+@given(answers)
+def test_whatever_modify_volume_answers_it_is_one_of_four_things(answer):
+    class Answers:
+        def modify_volume(self, **request):
+            return answer
+
+    wanted = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=125)
+    found = Ec2Modifier(Answers()).modify("vol-1", wanted)
+    assert isinstance(found, Accepted | Unclear)
+    if isinstance(found, Unclear):
+        assert_tells(str(found.failure))
+
+
+CODES = (
+    *("VolumeModificationRateExceeded", "RequestExpired", "SignatureDoesNotMatch", "UnauthorizedOperation"),
+    *(
+        "ExpiredToken",
+        "DryRunOperation",
+        "Throttling",
+        "InternalError",
+        "IncorrectState",
+        "InvalidVolume.NotFound",
+    ),
+)
+SENTENCES = (
+    "Wait until 2026-11-20T18:00:00+0000",
+    "wait until 9999-12-31T23:59:59-14:00",
+    "Signature expired: 99999999T999999Z is now earlier than 20261120T180000Z",
+    "User: arn:\x1b[31m is not authorized to perform: ec2:ModifyVolume on resource: \u202e" + "x" * 5_000,
+    "with an explicit deny",
+)
+errors = st.builds(
+    lambda code, message, date, status: {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": {"date": date}},
+    },
+    st.sampled_from(CODES) | texts,
+    st.sampled_from(SENTENCES) | texts,
+    st.sampled_from(["Fri, 20 Nov 2026 18:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 -1400"]) | texts,
+    st.sampled_from([200, 400, 403, 500, 503]),
+)
+
+
+@fuzz(35)
+@given(errors)
+def test_an_error_of_aws_is_said_in_one_sentence_whatever_stands_in_it(told):
+    error = ClientError(told, "ModifyVolume")
+    assert_tells(str(explain(error, "ec2:ModifyVolume")))
+
+    class Refusing:
+        def modify_volume(self, **request):
+            raise error
+
+    wanted = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=125)
+    assert isinstance(Ec2Modifier(Refusing()).modify("vol-1", wanted), Refused | Unclear | Allowed)
+
+
+PRODUCT = {
+    "product": {
+        "productFamily": "Storage",
+        "attributes": {
+            "usagetype": "EBS:VolumeUsage.gp3",
+            "locationType": "AWS Region",
+            "regionCode": "us-east-1",
+        },
+    },
+    "terms": {
+        "OnDemand": {
+            "X": {"priceDimensions": {"Y": {"unit": "GB-Mo", "pricePerUnit": {"USD": "0.08"}}}},
+        }
+    },
+    "publicationDate": "2026-11-01T00:00:00Z",
+}
+
+
+def as_json(value):
+    try:
+        return json.dumps(value)
+    except ValueError:
+        return repr(value)
+
+
+products = st.one_of(mutated(PRODUCT, most=4).map(as_json), anything.map(as_json), texts, anything)
+
+
+@fuzz(35)
+@given(st.lists(products, max_size=4) | anything)
+def test_a_price_list_gives_prices_or_the_built_in_ones_and_says_so(listed):
+    class Pricing:
+        def get_products(self, **request):
+            return {"PriceList": listed}
+
+    with within(3):
+        found = read_prices(Pricing(), "us-east-1")
+    assert found.faults
+    for fault in found.faults:
+        assert_tells(fault)
+    for kind in VolumeType:
+        price = found.table.by_type[kind]
+        assert 0 < price.usd_per_gib < float("inf")
+
+
+ORDER = Order(
+    volume_id="vol-1",
+    direction=Direction.OUT,
+    cause=Cause.DRAINING,
+    because="it drains",
+    demand=Demand(),
+    urgency=(0,),
+)
+sendings = mutated(
+    {"Successful": [{"Id": "0", "MessageId": "m"}], "Failed": [{"Id": "0", "Code": "x", "Message": "y"}]},
+    most=4,
+)
+
+
+@fuzz(25)
+@given(sendings.filter(lambda answer: isinstance(answer, dict)))
+def test_what_the_queue_answers_leaves_no_request_unaccounted(answer):
+    class Queue:
+        def send_message_batch(self, **request):
+            return answer
+
+    sending = FlipQueue(Queue(), "https://queue").send([FlipRequest(order=ORDER, time_s=int(NOW_S))])
+    assert sending.sent | sending.failed.keys() == {"vol-1"}
+    for said in sending.failed.values():
+        assert_tells(said)
+
+
+# ---- bytes
+
+
+@pytest.fixture(scope="module")
+def wires():
+    """Clients as the product builds them, and the real bytes of a lab's answers to what they ask."""
+    fleet = LabFleet(LabClock.by_hand(NOON - timedelta(hours=1)), LabSettings(lag_s=60))
+    for load in ("docker-loop", "idle"):
+        fleet.add(LabVolume(size_gib=100, load=load, tags={"Name": load}))
+    fleet.clock.advance(3600)
+    taken = {}
+    with Endpoint(fleet) as lab, pytest.MonkeyPatch.context() as here:
+        for name, value in lab.environment.items():
+            here.setenv(name, value)
+        here.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        here.setenv("AWS_SECRET_ACCESS_KEY", ACCESS_KEY)
+        session = open_session(None, "us-east-1")
+        clients = {name: build_client(session, name, CallCounter()) for name in ("ec2", "cloudwatch")}
+        for name, client in clients.items():
+            client.meta.config.retries = {"total_max_attempts": 1}
+
+            def keep(http_response, model, taken=taken, **_):
+                taken.setdefault(model.name, http_response)
+
+            client.meta.events.register(f"after-call.{name}", keep)
+        ask(clients)
+    return clients, taken
+
+
+def ask(clients):
+    """Everything that a pass reads, and what went wrong."""
+    ec2, cloudwatch = Ec2Reader(clients["ec2"]), CloudWatchReader(clients["cloudwatch"], workers=1)
+    troubles = []
+    reads = (
+        lambda: list(ec2.volumes({}, report=lambda _id, failure: troubles.append(failure))),
+        lambda: list(ec2.modifications_in_progress(report=lambda _id, failure: troubles.append(failure))),
+        lambda: ec2.instance_states(["i-1"]),
+        lambda: cloudwatch.read([MetricQuery("vol-1", "BurstBalance", "Minimum")], NOW_S - 600, NOW_S),
+    )
+    for read in reads:
+        try:
+            read()
+        except AwsError as error:
+            troubles.append(error.failure)
+    return troubles
+
+
+@fuzz(25)
+@given(data=st.data())
+def test_bytes_that_are_no_answer_are_a_failure_that_is_said(wires, data):
+    clients, taken = wires
+    bodies = {
+        name: data.draw(mangled(told.content) | st.sampled_from([b"", b"{}", b"[]", b"null", b"<a/>"]))
+        for name, told in sorted(taken.items())
+    }
+    status = data.draw(st.sampled_from([200, 200, 200, 400, 403, 500, 299]))
+
+    def answer(request, event_name="", **_):
+        name = event_name.rpartition(".")[2]
+        return Replayed(request.url, status, dict(taken[name].headers), bodies[name])
+
+    for name, client in clients.items():
+        client.meta.events.register(f"before-send.{name}", answer, unique_id="fuzz")
+    try:
+        with within(10):
+            for trouble in ask(clients):
+                assert_tells(str(trouble))
+    finally:
+        for name, client in clients.items():
+            client.meta.events.unregister(f"before-send.{name}", answer, unique_id="fuzz")
+
+
+class Replayed(AWSResponse):
+    """An answer that comes from nowhere."""
+
+    def __init__(self, url, status, headers, body):
+        super().__init__(url, status, headers, None)
+        self._content = body

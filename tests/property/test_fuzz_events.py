@@ -1,0 +1,460 @@
+"""What the functions are invoked with: ticks, EBS's events, hosts' reports, requests, alerts, alarms."""
+
+import json
+from contextlib import suppress
+from io import StringIO
+from types import SimpleNamespace
+
+import pytest
+from from_outside import (
+    LONGEST_MESSAGE,
+    anything,
+    assert_tells,
+    fuzz,
+    is_plain,
+    mutated,
+    scalars,
+    texts,
+    within,
+)
+from hypothesis import example, given
+from hypothesis import strategies as st
+from some_alerts import an_alert
+from some_records import ALARM, a_record, as_lambda_gets_it
+from telling_aws import DRAINING, NOW_S, Telling, a_shell
+from test_alert_slack import assert_inert
+
+from burstwatch.adapters.chat import render_chat
+from burstwatch.adapters.flip_queue import FlipRequest, PoisonError
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.adapters.notices import Notice, NoticeError, read_notice
+from burstwatch.adapters.sent import Became
+from burstwatch.adapters.slack import render_notice
+from burstwatch.bootstrap_notify import NotifyShell
+from burstwatch.core.flips import Cause, Direction
+from burstwatch.core.orders import Order
+from burstwatch.core.stall import Stall, StallError
+from burstwatch.core.target import Demand
+from burstwatch.core.words import format_instant
+from burstwatch.function_settings import FunctionClock
+from burstwatch.handlers import flip, notify, settle, watch
+from burstwatch.handlers.notify import NotDeliveredError
+from burstwatch.handlers.timing import EventError
+from burstwatch.observability import Instruments
+
+HOST = "i-0000000000000000a"
+TICK = {"mode": "focus", "time": format_instant(NOW_S)}
+EBS_EVENT = {
+    "version": "0",
+    "id": "00000000-0000-4000-8000-000000000000",
+    "detail-type": "EBS Volume Notification",
+    "source": "aws.ec2",
+    "account": "123456789012",
+    "time": format_instant(NOW_S),
+    "region": "us-east-1",
+    "resources": [f"arn:aws:ec2:us-east-1:123456789012:volume/{DRAINING}"],
+    "detail": {"result": "completed", "cause": "", "event": "modifyVolume", "request-id": ""},
+}
+DETAIL = {
+    "schema": "burstwatch.probe/v1",
+    "instance_id": HOST,
+    "volume_id": DRAINING,
+    "verdict": "critical",
+    "cause": "throttled",
+    "total_s": 8.25,
+    "started_at": format_instant(NOW_S - 10),
+    "top": [{"comm": "systemd-udevd", "wchan": "blk_mq_get_tag", "count": 3}],
+}
+PROBE_EVENT = EBS_EVENT | {
+    "detail-type": "stall",
+    "source": "burstwatch.ddprobe",
+    "resources": [],
+    "detail": DETAIL,
+}
+
+TIMES_OF_EVENTS = (
+    *(
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-11-20T12:00:00",
+        "2026-11-20T12:00:00Z",
+    ),
+    *("<aws.scheduler.scheduled-time>", "2026-W47-5T12:00Z", "1970-01-01T00:00:00Z", "2099-01-01T00:00:00Z"),
+)
+SAYS = Instruments.from_env({"POWERTOOLS_SERVICE_NAME": "fuzz"}, stream=StringIO())
+
+
+class Heard:
+    """What a function said, as CloudWatch Logs has it."""
+
+    def __init__(self):
+        self.say = SAYS
+        self.stream = next(h.stream for h in SAYS.logger._logger.handlers)
+        self.stream.seek(0)
+        self.stream.truncate()
+
+    def check(self):
+        for line in self.stream.getvalue().split("\n")[:-1]:
+            told = json.loads(line)
+            assert is_plain(told["message"])
+            assert len(told["message"]) <= LONGEST_MESSAGE
+        self.say.metrics.clear_metrics()
+
+
+def invoke(run, event, *, clock=FunctionClock.WALL):
+    """The function's result, or what it says is wrong with the event."""
+    heard = Heard()
+    with SqliteLedger.in_memory() as ledger, within(5):
+        shell = a_shell(Telling(), ledger)
+        footing = SimpleNamespace(
+            settings=SimpleNamespace(clock=clock),
+            asking=lambda _now_s, _say: shell,
+            modifying=lambda _now_s, _say: shell,
+        )
+        try:
+            found = run(event, footing, heard.say, wall_s=NOW_S)
+        except EventError as error:
+            assert_tells(str(error))
+            found = None
+        finally:
+            heard.check()
+        json.dumps(found, allow_nan=False)
+        return found
+
+
+ticks = st.one_of(
+    mutated(TICK),
+    anything,
+    st.builds(
+        lambda mode, time: {"mode": mode, "time": time},
+        st.sampled_from(["focus", "sweep"]),
+        st.sampled_from(TIMES_OF_EVENTS) | scalars,
+    ),
+)
+
+
+@fuzz(20)
+@given(ticks, st.sampled_from([*FunctionClock]))
+@example({"mode": "focus", "time": "0001-01-01T00:00:00+14:00"}, FunctionClock.WALL)
+@example({"mode": "sweep", "time": "0001-01-01T00:00:00+14:00"}, FunctionClock.EVENT)
+@example({"mode": "sweep", "time": "9999-12-31T23:59:59-14:00"}, FunctionClock.WALL)
+@example({"mode": "focus", "time": "9999-12-31T23:59:59-14:00"}, FunctionClock.EVENT)
+def test_a_tick_is_one_or_is_refused_in_words(event, clock):
+    invoke(watch.run, event, clock=clock)
+
+
+@fuzz(10)
+@given(ticks)
+@example({"mode": "sweep", "time": "9999-12-31T23:59:59Z"})
+@example({"mode": "focus", "time": "9999-12-31T23:59:59Z"})
+def test_no_tick_however_odd_takes_the_next_real_one_away(event):
+    heard = Heard()
+    with SqliteLedger.in_memory() as ledger:
+        shell = a_shell(Telling(), ledger)
+        footing = SimpleNamespace(
+            settings=SimpleNamespace(clock=FunctionClock.WALL), asking=lambda _now_s, _say: shell
+        )
+        with suppress(EventError):
+            watch.run(event, footing, heard.say, wall_s=NOW_S)
+        later_s = NOW_S + 300
+        real = {"mode": "sweep", "time": format_instant(later_s)}
+        found = watch.run(real, footing, heard.say, wall_s=later_s)
+        assert found["looked_at"] > 0
+        assert ledger.states()[DRAINING].level.is_alerting
+        heard.check()
+
+
+events = st.one_of(
+    mutated(EBS_EVENT, most=4),
+    mutated(PROBE_EVENT, most=4),
+    st.builds(lambda key, value: EBS_EVENT | {key: value}, st.sampled_from([*EBS_EVENT]), anything),
+    st.builds(lambda key, value: PROBE_EVENT | {key: value}, st.sampled_from([*PROBE_EVENT]), anything),
+    st.builds(
+        lambda time, base: base | {"time": time},
+        st.sampled_from(TIMES_OF_EVENTS),
+        st.sampled_from([EBS_EVENT, PROBE_EVENT]),
+    ),
+    st.builds(
+        lambda found: EBS_EVENT | {"resources": found},
+        st.lists(texts.map(lambda text: f"arn:aws:ec2:us-east-1:1:volume/{text}") | scalars, max_size=5),
+    ),
+    anything,
+)
+
+
+@fuzz(25)
+@given(events)
+@example(EBS_EVENT | {"resources": [f"arn:aws:ec2:us-east-1:1:volume/vol-{n:017x}" for n in range(3_000)]})
+@example(EBS_EVENT | {"resources": ["arn:aws:ec2:us-east-1:1:volume/" + "x" * 100_000]})
+@example(EBS_EVENT | {"resources": ["arn:aws:ec2:us-east-1:1:volume/\x1b[31m\u202e"]})
+def test_an_event_is_a_hint_or_is_refused_in_words(event):
+    invoke(settle.run, event)
+
+
+details = st.one_of(
+    mutated(DETAIL, most=4),
+    st.builds(lambda key, value: DETAIL | {key: value}, st.sampled_from([*DETAIL]), anything),
+    st.builds(
+        lambda found: DETAIL | {"top": found},
+        st.lists(
+            st.fixed_dictionaries({}, optional={"comm": scalars, "wchan": scalars, "count": scalars})
+            | anything,
+            max_size=40,
+        ),
+    ),
+    st.dictionaries(texts, anything, max_size=3),
+)
+
+
+@fuzz(50)
+@given(details.filter(lambda found: isinstance(found, dict)))
+def test_a_report_of_a_host_is_short_and_inert_or_is_dropped(detail):
+    try:
+        stall = Stall.from_detail(detail, now_s=NOW_S)
+    except StallError as error:
+        assert_tells(str(error))
+        return
+    assert NOW_S - 31 * 86_400 <= stall.started_at_s <= NOW_S
+    for sentence in stall.sentences(NOW_S):
+        assert_tells(sentence)
+    again = json.loads(json.dumps(stall.to_document(), allow_nan=False))
+    assert Stall.from_document(again) == stall
+    json.dumps(stall.facts(NOW_S), allow_nan=False)
+
+
+# ---- requests to flip
+
+
+REQUEST = FlipRequest(
+    order=Order(
+        volume_id=DRAINING,
+        direction=Direction.OUT,
+        cause=Cause.DRAINING,
+        because="it drains",
+        demand=Demand(peak_iops=2_000.0),
+        urgency=(0, float("inf"), "x"),
+    ),
+    time_s=int(NOW_S),
+)
+GOOD_BODY = REQUEST.to_body()
+
+
+def as_text(value):
+    try:
+        return json.dumps(value)
+    except ValueError:
+        return repr(value)
+
+
+bodies = st.one_of(
+    mutated(json.loads(GOOD_BODY), most=4).map(as_text),
+    st.builds(
+        lambda key, value: as_text(json.loads(GOOD_BODY) | {key: value}),
+        st.sampled_from([*json.loads(GOOD_BODY), "wish", "return_after_s", "why"]),
+        anything,
+    ),
+    st.builds(
+        lambda wish: as_text(json.loads(GOOD_BODY) | {"wish": wish}),
+        st.fixed_dictionaries(
+            {
+                "volume_type": st.sampled_from(["gp2", "gp3", "io1", None]) | scalars,
+                "iops": st.integers() | scalars,
+                "throughput_mib_s": st.none() | st.integers() | scalars,
+            }
+        ),
+    ),
+    anything.map(as_text),
+    texts,
+)
+
+
+def each_body(test):
+    for body in (
+        "[" * 100_000,
+        '{"a":' * 50_000,
+        "9" * 5_000,
+        json.dumps(json.loads(GOOD_BODY) | {f"k{n}": 1 for n in range(5_000)}),
+        json.dumps(json.loads(GOOD_BODY) | {"volume_id": "vol-" + "x" * 100_000}),
+        json.dumps(json.loads(GOOD_BODY) | {"because": "\x1b[31m" * 50_000}),
+        json.dumps(json.loads(GOOD_BODY) | {"urgency": [0] * 50_000}),
+        json.dumps(json.loads(GOOD_BODY) | {"urgency": [[]] * 10}),
+        json.dumps(json.loads(GOOD_BODY) | {"revision": 10**4_000}),
+        json.dumps(json.loads(GOOD_BODY) | {"time": "0001-01-01T00:00:00+14:00"}),
+        json.dumps(json.loads(GOOD_BODY) | {"time": "9999-12-31T23:59:59-14:00"}),
+        json.dumps(json.loads(GOOD_BODY) | {"demand": {"peak_iops": 10**400}}),
+        json.dumps(
+            json.loads(GOOD_BODY) | {"wish": {"volume_type": "gp2", "iops": None, "throughput_mib_s": None}}
+        ),
+        json.dumps(json.loads(GOOD_BODY) | {"overridden": ["nothing"] * 5_000}),
+    ):
+        test = example(body)(test)
+    return test
+
+
+@fuzz(50)
+@given(bodies)
+@each_body
+def test_a_request_is_what_we_sent_or_is_poison_said_in_words(body):
+    with within(2):
+        try:
+            request = FlipRequest.from_body(body)
+        except PoisonError as error:
+            assert_tells(str(error))
+            return
+    assert FlipRequest.from_body(request.to_body()) == request
+    assert len(request.to_body()) < 30_000
+    assert is_plain(request.order.volume_id)
+
+
+def a_message(number, body):
+    return {
+        "messageId": f"m{number}",
+        "receiptHandle": "r",
+        "body": body,
+        "attributes": {"MessageGroupId": f"group-{number}", "SequenceNumber": str(number)},
+        "messageAttributes": {},
+        "md5OfBody": "",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:flips.fifo",
+        "awsRegion": "us-east-1",
+    }
+
+
+@fuzz(10)
+@given(st.lists(bodies, max_size=4), st.integers(0, 4))
+def test_poison_in_a_batch_comes_again_alone_and_hides_no_request(poison, place):
+    batch = [*poison[:place], GOOD_BODY, *poison[place:]]
+    carried = []
+    heard = Heard()
+    with pytest.MonkeyPatch.context() as here, SqliteLedger.in_memory() as ledger:
+        shell = a_shell(Telling(), ledger)
+        footing = SimpleNamespace(
+            settings=SimpleNamespace(clock=FunctionClock.WALL),
+            modifying=lambda _now_s, _say: carried.append(1) or shell,
+        )
+        here.setattr(flip, "stand", lambda _account: footing)
+        here.setattr(flip, "time", SimpleNamespace(time=lambda: NOW_S))
+        context = SimpleNamespace(invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:f")
+        event = {"Records": [a_message(number, body) for number, body in enumerate(batch)]}
+        found = flip.handler.__wrapped__(event, context, heard.say)
+    failed = {each["itemIdentifier"] for each in found["batchItemFailures"]}
+    number = batch.index(GOOD_BODY)
+    assert f"m{number}" not in failed
+    assert failed == {f"m{n}" for n, body in enumerate(batch) if not is_request(body)}
+    heard.check()
+
+
+def is_request(body):
+    try:
+        FlipRequest.from_body(body)
+    except PoisonError:
+        return False
+    return True
+
+
+# ---- alerts and alarms on their way to people
+
+
+ALERT = json.loads(as_lambda_gets_it(an_alert()))
+messages = st.one_of(
+    mutated(ALERT, most=4).map(as_text),
+    mutated(ALARM, most=4).map(as_text),
+    st.builds(lambda key, value: as_text(ALERT | {key: value}), st.sampled_from([*ALERT]), anything),
+    st.builds(lambda key, value: as_text(ALARM | {key: value}), st.sampled_from([*ALARM]), anything),
+    st.builds(
+        lambda part, key, value: as_text(ALERT | {part: ALERT[part] | {key: value}}),
+        st.sampled_from(["volume", "reading", "forecast", "evidence"]),
+        st.sampled_from(
+            [
+                *ALERT["volume"],
+                *ALERT["reading"],
+                *ALERT["forecast"],
+                "course",
+                "because",
+                "faults",
+                "cause",
+                "stall",
+            ]
+        ),
+        anything,
+    ),
+    anything.map(as_text),
+    texts,
+)
+
+
+@fuzz(60)
+@given(messages)
+@example("[" * 100_000)
+@example(as_text(ALARM | {"AlarmName": "x" * 200_000, "NewStateReason": "\u202e" * 200_000}))
+@example(as_text(ALARM | {"AlarmName": "\ud800"}))
+@example(as_text(ALARM | {"AlarmContributorAttributes": {str(n): "x" * 100 for n in range(1_000)}}))
+@example(as_text(ALERT | {"action": "x" * 200_000}))
+@example(as_text({"schema": "\x1b[31m" * 1_000}))
+@example(as_text(ALERT | {"time": "0001-01-01T00:00:00+14:00"}))
+def test_a_message_is_told_safely_or_is_no_notice(message):
+    with within(3):
+        try:
+            notice = read_notice(message)
+        except NoticeError as error:
+            assert_tells(str(error))
+            return
+        assert isinstance(notice, Notice)
+        assert_tells(notice.title)
+        payload = render_notice(notice, late="delivered 11 min late")
+        for told in (payload, render_chat(notice)):
+            text = json.dumps(told, ensure_ascii=False)
+            assert is_plain(text)
+            assert len(text) < 60_000
+        json.dumps(payload, allow_nan=False)
+        assert_inert(payload)
+
+
+class Teller:
+    name = "teller"
+
+    def __init__(self):
+        self.told = []
+
+    def tell(self, notice, *, late, longest_wait_s):
+        self.told.append(notice.notice_id)
+
+
+class Marks:
+    """Marks of what was sent, in this process."""
+
+    def once(self, _name, _notice_id, send, *, lease_s):
+        send()
+        return SimpleNamespace(became=Became.SENT, trouble=None)
+
+
+records = st.one_of(
+    messages.map(a_record),
+    mutated(a_record("x"), most=3),
+    st.builds(lambda at: a_record("x", timestamp=at), scalars),
+    anything,
+    st.dictionaries(texts, scalars, max_size=30),
+)
+
+
+@fuzz(25)
+@given(st.lists(records, max_size=5), st.integers(0, 5), anything)
+@example([{"x" * 100_000: 1}], 0, None)
+@example([{"\x1b[31m\u202e": 1}], 0, None)
+@example(["Sns"] * 2_000, 0, None)
+def test_a_record_that_is_none_hides_no_alert_and_fails_the_invocation(strangers, place, event):
+    good = a_record(as_lambda_gets_it(an_alert()))
+    teller, heard = Teller(), Heard()
+    shell = NotifyShell(tellers=[teller], sent=Marks(), say=heard.say, time_left_s=lambda: 50.0)
+    batch = [*strangers[:place], good, *strangers[place:]]
+    try:
+        notify.run({"Records": batch}, NOW_S, shell)
+    except NotDeliveredError as error:
+        assert_tells(str(error), most=4 * LONGEST_MESSAGE)
+    assert an_alert().alert_id in teller.told
+    heard.check()
+    try:
+        notify.run(event, NOW_S, shell)
+    except NotDeliveredError as error:
+        assert_tells(str(error), most=4 * LONGEST_MESSAGE)
+    heard.check()

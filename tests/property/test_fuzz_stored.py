@@ -1,0 +1,330 @@
+"""What was stored and comes back: the ledger, a deployment's card, the policy, the webhook's secret."""
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from from_outside import NUMBERS, anything, assert_tells, fuzz, mangled, mutated, scalars, texts, within
+from hypothesis import example, given
+from hypothesis import strategies as st
+from telling_aws import CALM, DRAINING, NOW_S, Telling, a_shell
+
+from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.deployments import DeploymentError, Registered, find_deployments, standing_of
+from burstwatch.adapters.errors import AwsError
+from burstwatch.adapters.ledger_dynamodb_items import parse_states
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.adapters.policy_parameter import PolicyParameter
+from burstwatch.adapters.webhook import Webhook
+from burstwatch.adapters.webhook_secret import WebhookSecret
+from burstwatch.core.errors import LedgerError
+from burstwatch.core.flips import Hold, WindowMark
+from burstwatch.core.ledger import UNREADABLE, TickKind, VolumeState
+from burstwatch.core.policy import Mode, Policy
+from burstwatch.watchdog import look_at_everything
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+LONGEST = 2_000
+"""A message about a ledger names its path twice."""
+
+
+def as_text(value):
+    try:
+        return json.dumps(value)
+    except ValueError:
+        return repr(value)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A ledger that has seen a pass, as a file at rest, and the place to damage it in."""
+    folder = tmp_path_factory.mktemp("ledger")
+    with SqliteLedger.open(folder / "good.sqlite") as ledger:
+        look_at_everything(a_shell(Telling(), ledger), now_s=NOW_S)
+        ledger.place_hold(
+            Hold(volume_id=DRAINING, by="ann", reason="x", placed_at_s=1, until_s=int(NOW_S) + 60)
+        )
+        ledger.mark_window(WindowMark(name="w", starts=True, by="ann", at_s=1, until_s=None))
+        assert ledger.claim_tick(TickKind.SWEEP, int(NOW_S), now_s=NOW_S, lease_s=50)
+        ledger.complete_tick(TickKind.SWEEP, int(NOW_S), roster=frozenset({1, 2}))
+    with closing(sqlite3.connect(folder / "good.sqlite", isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    return Kept(folder / "bad.sqlite", (folder / "good.sqlite").read_bytes())
+
+
+class Kept:
+    """Where to damage a ledger, and its bytes while it is whole."""
+
+    def __init__(self, path, good):
+        self.path, self.good = path, good
+
+    def __iter__(self):
+        return iter((self.path, self.good))
+
+
+def put(path, content):
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+    path.write_bytes(content)
+
+
+def use(path):
+    """Everything that a pass and the operator's commands ask of a ledger."""
+    with SqliteLedger.open(path, lock_timeout_s=0.1) as ledger:
+        ledger.states()
+        ledger.states_of({DRAINING})
+        ledger.entries(DRAINING)
+        ledger.holds(NOW_S)
+        ledger.window_marks()
+        ledger.roster()
+        report = look_at_everything(a_shell(Telling(), ledger), now_s=NOW_S + 60)
+        ledger.claim_tick(TickKind.SWEEP, int(NOW_S) + 300, now_s=NOW_S + 300, lease_s=50)
+    return report
+
+
+def check(path):
+    try:
+        with within(5):
+            report = use(path)
+    except LedgerError as error:
+        assert_tells(str(error), most=LONGEST)
+        return None
+    for failure in report.failures:
+        assert_tells(failure)
+    return report
+
+
+@fuzz(15)
+@given(st.data())
+def test_a_ledger_that_is_damaged_is_said_to_be_and_is_not_replaced(kept, data):
+    path, good = kept
+    content = data.draw(
+        mangled(good) | st.binary(max_size=200) | st.integers(0, len(good)).map(lambda n: good[:n])
+    )
+    put(path, content)
+    check(path)
+    assert path.exists()
+
+
+ROWS = {
+    "states": ("body", "revision", "volume_id"),
+    "entries": ("body", "kind", "at_s", "revision"),
+    "deliveries": ("document", "time_s", "attempts", "claimed_until_s"),
+    "holds": ("until_s", "reason", "subject"),
+    "window_marks": ("starts", "until_s", "name"),
+    "completed_ticks": ("tick_s", "fingerprints", "kind"),
+    "claimed_ticks": ("tick_s", "claimed_until_s"),
+    "channels": ("name",),
+    "origin": ("name",),
+}
+cells = st.one_of(
+    st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), texts, st.binary(max_size=20),
+    anything.map(as_text),
+)  # fmt: skip
+
+
+@fuzz(20)
+@given(st.sampled_from([(table, column) for table, columns in ROWS.items() for column in columns]), cells)
+@example(("states", "body"), "[" * 100_000)
+@example(("states", "body"), "null")
+@example(("states", "body"), '{"volume_id": 1}')
+@example(("completed_ticks", "fingerprints"), b"odd")
+@example(("deliveries", "document"), "[]")
+@example(("holds", "until_s"), "later")
+def test_a_row_that_cannot_be_read_is_said_and_nothing_is_deleted(kept, place, cell):
+    path, good = kept
+    table, column = place
+    put(path, good)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        value = cell.encode("utf-8", "replace").decode() if isinstance(cell, str) else cell
+        try:
+            connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+        except sqlite3.IntegrityError:
+            return
+        many = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    if check(path) is None:
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == many
+
+
+@fuzz(10)
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
+@example(2**31 - 1, 0)
+def test_a_ledger_of_another_version_or_program_is_not_touched(kept, version, program):
+    path, good = kept
+    put(path, good)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        known = connection.execute("PRAGMA user_version").fetchone()[0]
+        connection.execute(f"PRAGMA user_version = {version}")
+        if program % 2:
+            connection.execute(f"PRAGMA application_id = {program}")
+    before = path.read_bytes()
+    if version > known or program % 2:
+        assert check(path) is None
+        assert path.read_bytes() == before
+
+
+STATE = VolumeState(volume_id=DRAINING, revision=3).to_document()
+
+
+@fuzz(25)
+@given(st.lists(mutated(STATE).map(as_text) | texts | anything.map(as_text), min_size=1, max_size=3))
+def test_states_of_the_table_are_read_whole_or_cannot_be(bodies):
+    """``readable`` of the table says which exceptions name it; no other may come."""
+    try:
+        found = parse_states(bodies)
+    except UNREADABLE:
+        return
+    assert all(isinstance(state, VolumeState) for state in found.values())
+
+
+# ---- parameters
+
+
+CARD = {
+    "schema": "burstwatch.deployment/v1",
+    "name": "burstwatch",
+    "ledger": "burstwatch-ledger",
+    "policy": "/burstwatch/burstwatch/policy",
+    "topic_arn": "arn:aws:sns:us-east-1:123456789012:x",
+    "flips": True,
+    "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
+}
+cards = mutated(CARD, most=3).map(as_text) | anything.map(as_text) | texts
+
+
+@fuzz(30)
+@given(cards)
+@example("[" * 100_000)
+@example(as_text(CARD | {"schema": "\x1b[31m" * 1_000}))
+def test_a_card_is_read_or_stands_in_the_way_in_words(text):
+    card = Registered(name="other", since_s=1.0, text=text)
+    try:
+        found = card.read()
+    except DeploymentError as error:
+        assert_tells(str(error))
+        assert card.may_flip
+        return
+    assert isinstance(found.flips, bool)
+    standing = standing_of("mine", [card])
+    assert standing.may_flip is not found.flips
+    assert standing.may_flip or standing.because
+
+
+PARAMETERS = {
+    "Parameters": [
+        {"Name": "/burstwatch/deployments/one", "Value": json.dumps(CARD), "LastModifiedDate": NOON},
+        {"Name": "/burstwatch/deployments/one/since", "Value": "x", "LastModifiedDate": NOON},
+    ]
+}
+
+
+@fuzz(25)
+@given(mutated(PARAMETERS, most=3))
+def test_the_list_of_deployments_is_read_or_the_call_has_failed(answer):
+    client = SimpleNamespace(get_parameters_by_path=lambda **_: answer)
+    try:
+        found = find_deployments(client)
+    except AwsError as error:
+        assert_tells(str(error))
+        return
+    for one in found:
+        assert isinstance(one.name, str)
+        assert isinstance(one.text, str)
+        assert 0 <= one.since_s < 1e11
+
+
+class Notes:
+    """What a function remembers beyond a cold start."""
+
+    def __init__(self, body):
+        self.body = body
+
+    def read(self, name):
+        return self.body
+
+    def write(self, name, body):
+        self.body = body
+
+
+POLICIES = ["version: 1", "version: 1\nmode: {highest: propose}", "version: 2", "[" * 4_000, "", "\x1b[31m"]
+parameters = st.lists(
+    st.fixed_dictionaries(
+        {
+            "Name": st.sampled_from(["/p", "/p/pushed"]) | texts,
+            "Value": st.sampled_from(POLICIES) | texts,
+            "Version": st.integers(1, 9),
+            "LastModifiedDate": st.just(NOON),
+        },
+        optional={"Description": scalars},
+    ),
+    max_size=3,
+)
+
+
+@fuzz(25)
+@given(parameters, st.none() | st.sampled_from(POLICIES) | cards | texts)
+def test_a_bad_policy_in_the_cloud_leaves_a_good_one_or_a_cautious_one_in_force(told, noted):
+    client = SimpleNamespace(get_parameters=lambda **_: {"Parameters": told})
+    found = PolicyParameter(client, "/p", deployment="burstwatch", notes=Notes(noted)).in_force()
+    assert isinstance(found.policy, Policy)
+    assert found.policy.faults() == ()
+    good = [each for each in told if each["Value"] in POLICIES[:2]]
+    if not good and noted not in POLICIES[:2] and found.trouble is not None and not _is_note(noted):
+        assert found.policy.mode.highest is Mode.PROPOSE
+    if found.trouble is not None:
+        assert_tells(str(found.trouble), most=40_000)
+
+
+def _is_note(text):
+    return isinstance(text, str) and "version" in text
+
+
+# ---- the webhook's address
+
+
+class Secrets:
+    """Powertools' provider."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def get(self, _name, **_):
+        return self.held
+
+
+@fuzz(35)
+@given(
+    st.binary(max_size=40)
+    | texts
+    | anything.map(as_text)
+    | st.builds(lambda url: json.dumps({"url": url}), scalars.filter(lambda s: s not in NUMBERS))
+    | texts.map(lambda text: f"https://hooks.slack.com/services/{text}")
+)
+@example("{" * 100_000)
+@example('{"a":' * 100_000)
+@example('{"url": "https://hooks.slack.com/services/T/B/xs3cr3t\\u001b[31m"}')
+@example("https://hooks.slack.com/services/T/B/xs3cr3t\nHost: evil.example")
+def test_what_the_secret_holds_is_an_address_or_is_refused_without_being_shown(held):
+    secret = WebhookSecret(None, "burstwatch/slack")
+    secret._provider = Secrets(held)
+    try:
+        webhook = Webhook(secret.read())
+    except ChannelError as error:
+        assert_tells(str(error))
+        assert (error.is_permanent, "xs3cr3t" in str(error)) == (True, False)  # noqa: PT017 - or it is taken
+        return
+    assert webhook._url.startswith(("https://", "http://"))
+    assert webhook._url.isprintable()
+    assert webhook._url.isascii()
+    assert " " not in webhook._url
+
+
+def test_the_good_ledger_is_good(kept):
+    path, good = kept
+    put(path, good)
+    report = check(path)
+    assert {decision.volume_id for decision in report.decisions} >= {DRAINING, CALM}
