@@ -96,16 +96,19 @@ def _visible_runs(
     """Runs that are out by ``now_s``, in absolute minute numbers, without the gaps."""
     surely = int((now_s - (settings.lag_most_s or settings.lag_s)) // MINUTE_S)
     first = max(first, volume.origin_s // MINUTE_S, int(now_s // MINUTE_S) - KEPT_MINUTES)
-    yield from _without_gaps(volume, first, min(last, surely))
+    gaps = [gap for gap in volume.gaps if gap[0] < last * MINUTE_S and gap[1] > first * MINUTE_S]
+    yield from _without_gaps(volume, first, min(last, surely), gaps)
     for number in range(max(first, surely), min(last, int(now_s // MINUTE_S) + 1)):
-        if not any(from_s <= number * MINUTE_S < to_s for from_s, to_s in volume.gaps):
+        if not any(from_s <= number * MINUTE_S < to_s for from_s, to_s in gaps):
             yield from _newest(volume, number, now_s, settings)
 
 
-def _without_gaps(volume: SimulatedVolume, first: int, last: int) -> Iterator[Run]:
+def _without_gaps(
+    volume: SimulatedVolume, first: int, last: int, gaps: list[tuple[float, float]]
+) -> Iterator[Run]:
     origin = volume.origin_s // MINUTE_S
     at = first
-    for from_s, to_s in sorted(volume.gaps):
+    for from_s, to_s in sorted(gaps):
         gap_first, gap_last = int(-(-from_s // MINUTE_S)), int(-(-to_s // MINUTE_S))
         yield from _runs(volume, at, min(last, gap_first), origin)
         at = max(at, gap_last)

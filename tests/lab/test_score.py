@@ -3,6 +3,7 @@
 import gzip
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from burstlab.history import MINUTE_S
 from burstlab.load import LoadError, Recording
 from burstlab.main import main
 from burstlab.score.cases import Bursts, Case, Recorded, Shape, find_recordings
+from burstlab.score.command import Traces
 from burstlab.score.course import START_S, leave_alone
 from burstlab.score.job import NOTHING, ORACLE, OURS, TARGETS, Job, score
 from burstlab.score.oracle import foresee, next_stall_s
@@ -202,12 +204,22 @@ def test_the_command_prints_tables_and_json_and_a_picture(folder, tmp_path):
     assert avoided[-1] == 100
 
 
+def test_a_folder_may_have_scales_of_its_own(folder):
+    convert = Traces().convert
+    assert convert("disks", None, None) == (Path("disks"), None)
+    assert convert("disks@4,8", None, None) == (Path("disks"), (4, 8))
+    named = folder.rename(folder.parent / "disks@4")
+    assert convert(str(named), None, None) == (named, None)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         (["--sizes", "8,huge"], "write numbers with commas"),
         (["--sizes", "2000"], "must be from 1 to 999"),
         (["--scale", "0"], "must be from 0.001"),
+        (["disks@0"], "must be from 0.001"),
+        (["disks@many"], "write numbers with commas"),
         (["--policy", "missing.yaml"], "missing.yaml"),
     ],
 )

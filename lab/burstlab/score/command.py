@@ -52,8 +52,25 @@ class Numbers(click.ParamType[tuple[float, ...]]):
         return numbers
 
 
+_SCALE: Final = Numbers(least=0.001, most=1e6)
+
+
+class Traces(click.ParamType[tuple[Path, tuple[float, ...] | None]]):
+    """A folder of recordings, and after an @ scales of its own."""
+
+    name = "traces"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Path, tuple[float, ...] | None]:
+        folder, at, scales = str(value).rpartition("@")
+        if not at or Path(str(value)).exists():
+            return Path(str(value)), None
+        return Path(folder), _SCALE.convert(scales, param, ctx)
+
+
 @click.command(context_settings=HELP, epilog="Example: burstlab score traces/ --sizes 8,100 --scale 4")
-@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("traces", nargs=-1, required=True, type=Traces())
 @click.option(
     "--policy", "policy_path", type=click.Path(path_type=Path), help="The policy; default: built in."
 )
@@ -67,7 +84,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 @click.option(
     "--scale",
     "scales",
-    type=Numbers(least=0.001, most=1e6),
+    type=_SCALE,
     default="1",
     show_default=True,
     help="Make the recordings so many times as strong.",
@@ -91,7 +108,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Write a picture (.png or .svg).")
 def score(
-    traces: Sequence[Path],
+    traces: Sequence[tuple[Path, tuple[float, ...] | None]],
     *,
     policy_path: Path | None,
     sizes: tuple[float, ...],
@@ -105,25 +122,30 @@ def score(
 ) -> None:
     """Play recorded load against the watchdog and what people use today.
 
-    TRACES are folders of recordings (NAME.csv.gz with seconds_since_start, read_ops_per_s, write_ops_per_s).
-    Each is played on a gp2 volume of each size: exact physics, one-minute metrics that come late and with
-    gaps, EC2's rules for modifications, and the real code that looks, decides, flips and returns.
+    TRACES are folders of recordings (NAME.csv.gz with seconds_since_start, read_ops_per_s, write_ops_per_s);
+    FOLDER@4,8 has scales of its own. Each is played on a gp2 volume of each size: exact physics, one-minute
+    metrics that come late and with gaps, EC2's rules for modifications, and the real code that looks,
+    decides, flips and returns.
     """
     try:
         policy = read_policy(policy_path) if policy_path else Policy()
-        recordings = find_recordings(traces)[::every]
+        recorded = [(find_recordings([folder])[::every], own or scales) for folder, own in traces]
     except PolicyError as error:
         raise click.ClickException("the policy is rejected: " + "; ".join(map(str, error.faults))) from error
     except (BurstwatchError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    jobs = make_jobs(
-        recordings,
-        policy=policy,
-        sizes_gib=[int(size) for size in sizes],
-        scales=scales,
-        shapes=[Shape(shape) for shape in shapes] or list(Shape),
-        queued=held == "queued",
-    )
+    jobs = [
+        job
+        for recordings, times in recorded
+        for job in make_jobs(
+            recordings,
+            policy=policy,
+            sizes_gib=[int(size) for size in sizes],
+            scales=times,
+            shapes=[Shape(shape) for shape in shapes] or list(Shape),
+            queued=held == "queued",
+        )
+    ]
     told = tell(run(jobs, workers))
     if picture is not None:
         draw(told[-1], picture)

@@ -115,10 +115,12 @@ def _let_burstwatch(
             for each in course.depletions
         ]
         tallies[case.volume_id].append(_of_calls(OURS, course, record, foretold))
+    uneasy = [case for case in job.cases if alerting[case.volume_id].standing]
     for target in TARGETS:
-        acting = watch(job.cases, for_scoring(job.policy, target), settings, job.weather, flips=True)
+        # a volume that never stood at warning is looked at and decided about alike, flips or not
+        acting = watch(uneasy, for_scoring(job.policy, target), settings, job.weather, flips=True)
         for case in job.cases:
-            record = acting[case.volume_id]
+            record = acting.get(case.volume_id) or alerting[case.volume_id]
             tallies[case.volume_id].append(_of_moves(OURS, target, case, courses[case.volume_id], record))
 
 
