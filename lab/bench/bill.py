@@ -109,7 +109,9 @@ class Stack:
     alarms: int
     dashboards: int
     keys: int
+    functions: int
     watch_gib: float
+    watch_timeout_s: int
 
 
 def read_stack() -> Stack:
@@ -128,7 +130,7 @@ def read_stack() -> Stack:
     resources = template["Resources"].values()
     kinds = [resource["Type"] for resource in resources]
     [watch] = [
-        resource["Properties"]["MemorySize"]
+        resource["Properties"]
         for resource in resources
         if resource["Properties"].get("Handler") == "burstwatch.handlers.watch.handler"
     ]
@@ -136,7 +138,9 @@ def read_stack() -> Stack:
         alarms=kinds.count("AWS::CloudWatch::Alarm"),
         dashboards=kinds.count("AWS::CloudWatch::Dashboard"),
         keys=kinds.count("AWS::KMS::Key"),
-        watch_gib=watch / 1024,
+        functions=kinds.count("AWS::Lambda::Function"),
+        watch_gib=watch["MemorySize"] / 1024,
+        watch_timeout_s=watch["Timeout"],
     )
 
 

@@ -1,0 +1,217 @@
+"""What a tick over a large fleet takes: calls, wall and processor time, memory, dollars, and how each grows.
+
+    .venv/bin/python lab/bench/fleet.py 1000 10000 100000
+    .venv/bin/python lab/bench/fleet.py --draining --ledger dynamodb 1000 10000 100000
+    .venv/bin/python lab/bench/fleet.py --profile FILE --runs 1 100000
+
+Three ticks of the deployed function, one after the other in a process of its own: the first sweep, which
+looks at everything; five minutes later the focus tick, and the sweep of what is due then. With ``--draining``
+one volume in twenty drains since ten minutes, so the first sweep finds them all at once. AWS plays in another
+process (``ready_aws.py``) and answers each call after 30 ms, its DynamoDB after 5 ms.
+
+A machine with other work to do is slower: each size is run ``--runs`` times and the best is told. A profile
+is of the first sweep's main thread: what reads CloudWatch is in others.
+"""
+
+import argparse
+import json
+import os
+import pstats
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from ready_aws import FIRST_TICK_S, UNITS_PATH, serving_ready
+
+BUDGET: Final = {"wall_s": 60.0, "cpu_s": 40.0, "peak_mib": 512.0}
+"""Of one pass over so many volumes, from the design."""
+BUDGET_FOR: Final = 100_000
+TICKS: Final = (("first sweep", 0, "sweep"), ("focus", 300, "focus"), ("next sweep", 300, "sweep"))
+USD_PER_READ, USD_PER_WRITE = 0.125e-6, 0.625e-6
+_GROWING: Final = ("calls", "wall_s", "cpu_s", "peak_mib", "usd")
+
+
+class Counting:
+    """A channel that takes everything at once."""
+
+    name = "bench"
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def send(self, _alert: object) -> None:
+        self.sent += 1
+
+
+@contextmanager
+def a_ledger(kind: str, session: Any):
+    """An empty ledger of this kind; the table is the one that AWS plays."""
+    from burstwatch.adapters.calls import CallCounter
+    from burstwatch.adapters.ledger_dynamodb import DynamoLedger
+    from burstwatch.adapters.ledger_sqlite import SqliteLedger
+    from burstwatch.bootstrap import WORKERS, build_client
+
+    if kind == "dynamodb":
+        yield DynamoLedger(
+            build_client(session, "dynamodb", CallCounter()), "burstwatch-ledger", workers=WORKERS
+        )
+        return
+    with tempfile.TemporaryDirectory() as folder, SqliteLedger.open(Path(folder) / "ledger.sqlite") as ledger:
+        yield ledger
+
+
+def units_so_far() -> dict[str, float]:
+    """What the table has been asked for."""
+    from urllib.request import urlopen
+
+    with urlopen(os.environ["AWS_ENDPOINT_URL"] + UNITS_PATH) as answer:  # noqa: S310 - on loopback
+        return json.loads(answer.read())
+
+
+def run_ticks(ledger_kind: str, profiled: str | None) -> list[dict[str, Any]]:
+    """The three ticks, measured; the first of them in ``cProfile`` where a file for it is named."""
+    from burstwatch.bootstrap import build_shell, open_session
+    from burstwatch.core.policy import Policy
+
+    session, channel = open_session(None, None), Counting()
+    with a_ledger(ledger_kind, session) as ledger:
+        shell = build_shell(session, policy=Policy(), ledger=ledger, channels=[channel])
+        found = []
+        for name, after_s, kind in TICKS:
+            found.append({"tick": name} | measured(shell, FIRST_TICK_S + after_s, kind, channel, profiled))
+            profiled = None
+        return found
+
+
+def measured(shell: Any, tick_s: int, kind: str, channel: Counting, profiled: str | None) -> dict[str, Any]:
+    """One tick, two seconds late as ticks are, and what it took."""
+    import cProfile
+
+    from burstwatch.core.cost import USD_PER_METRIC
+    from burstwatch.core.ledger import TickKind
+    from burstwatch.watchdog import run_tick
+
+    profile = cProfile.Profile() if profiled else None
+    before, sent = units_so_far(), channel.sent
+    began, spent = time.perf_counter(), time.process_time()
+    if profile:
+        profile.enable()
+    report = run_tick(shell, tick_s=tick_s, now_s=tick_s + 2, kind=TickKind(kind))
+    if profile:
+        profile.disable()
+        profile.dump_stats(profiled)
+    wall_s, cpu_s = time.perf_counter() - began, time.process_time() - spent
+    if report is None or report.failures or report.unread:
+        raise SystemExit(f"the {kind} failed: {report and report.failures[:3]}")
+    asked = {name: value - before[name] for name, value in units_so_far().items()}
+    ledger_usd = asked["read"] * USD_PER_READ + asked["write"] * USD_PER_WRITE
+    return {
+        "looked_at": len(report.decisions),
+        "alerts": sum(len(decision.alerts) for decision in report.decisions),
+        "messages": channel.sent - sent,
+        "calls": sum(report.api_calls.values()),
+        "by_name": dict(report.api_calls),
+        "ledger_calls": asked["calls"],
+        "ledger_reads": asked["read"],
+        "ledger_writes": asked["write"],
+        "wall_s": wall_s,
+        "cpu_s": cpu_s,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "usd": report.metrics_requested * USD_PER_METRIC + ledger_usd,
+    }
+
+
+def best_of(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Of each tick the least wall and processor time, and the most memory."""
+    ticks = []
+    for same in zip(*runs, strict=True):
+        least = {name: min(one[name] for one in same) for name in ("wall_s", "cpu_s")}
+        ticks.append({**same[0], **least, "peak_mib": max(one["peak_mib"] for one in same)})
+    return ticks
+
+
+def measure(volumes: int, asked: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run the ticks over so many volumes as often as is asked for, each time with an empty ledger."""
+    command = [sys.executable, __file__, "--child", "--ledger", asked.ledger]
+    if asked.profile:
+        command += ["--profile", asked.profile]
+    runs = []
+    for _ in range(asked.runs):
+        with serving_ready(volumes, some_drain=asked.draining) as environment:
+            done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+        runs.append(json.loads(done.stdout))
+    return best_of(runs)
+
+
+def row(volumes: int, tick: Mapping[str, Any]) -> str:
+    """A line of the table."""
+    return (
+        f"{volumes:>8,} {tick['tick']:<12}{tick['looked_at']:>8,}{tick['alerts']:>7,}{tick['calls']:>6,}"
+        f"{tick['ledger_calls']:>7,}{tick['wall_s']:>7.2f} s{tick['cpu_s']:>7.2f} s"
+        f"{tick['peak_mib']:>5.0f} MiB{tick['usd']:>9.4f}"
+    )
+
+
+def growth(smaller: Mapping[str, Any], larger: Mapping[str, Any]) -> str:
+    """How many times as much each thing is in a fleet so many times as large."""
+    told = (
+        f"{name.removesuffix('_s').removesuffix('_mib')} {larger[name] / smaller[name]:.1f}"
+        for name in _GROWING
+    )
+    return ", ".join(told)
+
+
+def print_all(found: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+    """The table, the growth of the first sweep, and whether it is within the budget."""
+    print(
+        f"{'volumes':>8} {'tick':<12}{'looked':>8}{'alerts':>7}{'calls':>6}{'ledger':>7}{'wall':>9}{'cpu':>9}"
+        f"{'peak':>9}{'$':>9}"
+    )
+    for volumes, ticks in found.items():
+        for tick in ticks:
+            print(row(volumes, tick))
+    for smaller, larger in pairwise(sorted(found)):
+        grown = growth(found[smaller][0], found[larger][0])
+        print(f"{larger / smaller:g} times the volumes, first sweep: {grown}")
+    for name, most in BUDGET.items() if BUDGET_FOR in found else ():
+        value = found[BUDGET_FOR][0][name]
+        verdict = "" if value <= most else ": BROKEN"
+        print(f"budget of {BUDGET_FOR:,}: {name} {value:.1f} of {most:g}{verdict}")
+
+
+def main() -> None:
+    """Measure each size and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sizes", type=int, nargs="*", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--draining", action="store_true", help="one volume in twenty drains")
+    parser.add_argument("--ledger", choices=("sqlite", "dynamodb"), default="sqlite")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="one object, by size, instead of the table")
+    parser.add_argument(
+        "--profile", metavar="FILE", help="what cProfile saw of the first sweep, and print the most"
+    )
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.child:
+        print(json.dumps(run_ticks(asked.ledger, asked.profile)))
+        return
+    found = {volumes: measure(volumes, asked) for volumes in asked.sizes}
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print_all(found)
+    if asked.profile:
+        pstats.Stats(asked.profile).sort_stats("tottime").print_stats(20)
+
+
+if __name__ == "__main__":
+    main()
