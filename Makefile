@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
 
-.PHONY: setup demo test format lint types imports unit synth layer packages man lock bench clean
+.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer packages man lock bench clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -56,6 +56,21 @@ imports: setup
 unit: setup
 	$(BIN)/pytest -n auto
 
+# how much of the core its own tests run; fails below what was reached
+coverage: setup
+	$(BIN)/coverage run --data-file=build/coverage -m pytest -p no:cacheprovider tests/unit tests/property
+	$(BIN)/coverage report --data-file=build/coverage
+
+# which small faults in the core no test would notice, and whether every test file can fail; a while
+mutants: setup
+	$(BIN)/python lab/bench/mutants.py
+	$(BIN)/python lab/bench/every_test_fails.py
+
+# what is read from outside, many times the examples of `make test` and others every time; `make fuzz TIMES=10` for less
+TIMES ?= 100
+fuzz: setup
+	FUZZ_TIMES=$(TIMES) $(BIN)/pytest $(wildcard tests/property/test_fuzz_*.py)
+
 bench: setup
 	$(BIN)/python lab/bench/cost.py
 	$(BIN)/python lab/bench/bill.py
@@ -64,6 +79,12 @@ bench: setup
 	$(BIN)/python lab/bench/report.py 1000 10000
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/ledger.py
+	$(BIN)/python lab/bench/ledger_dynamodb.py
+	$(BIN)/python lab/bench/year.py
+	$(BIN)/python lab/bench/fleet.py
+	$(BIN)/python lab/bench/fleet.py --draining
+	$(BIN)/python lab/bench/fleet.py --draining --ledger dynamodb
+	$(BIN)/python lab/bench/organisation.py
 	$(BIN)/python lab/bench/probe.py
 	$(BIN)/python lab/bench/deployed.py
 

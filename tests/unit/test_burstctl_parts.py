@@ -196,7 +196,7 @@ def marked(flip=None, outcome=None, holds=()):
         decisions=[decision],
         cadence=Policy().cadence,
         outcomes={volume_id: outcome} if outcome else {},
-        holds=[Hold(volume_id=i, by="a", reason="r", placed_at_s=0, until_s=2**40) for i in holds],
+        holds=[Hold(volume_id=i, by="a", reason="r", placed_at_s=0, until_s=2**37) for i in holds],
     )
     return mark_of(decision, report)
 

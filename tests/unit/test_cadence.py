@@ -55,3 +55,25 @@ def test_ticks_that_were_missed_are_swept_together():
 
 def test_a_coarser_grid_rounds_the_interval_down():
     assert sweep_ticks(300, CadencePolicy(sweep_tick=timedelta(minutes=10))) == 1
+
+
+def test_what_is_always_due_is_due_at_every_span_of_ticks_that_is_none_too_short():
+    """However many ticks: as many in a row as there are phases hold every phase once."""
+    for ticks in (1, 2, 7):
+        for volume_id in ("vol-0a", "vol-0b", "vol-0c"):
+            assert is_swept(volume_id, ticks, 100, 100 + ticks - 1)
+            due = [tick for tick in range(100, 100 + ticks) if is_swept(volume_id, ticks, tick, tick)]
+            assert len(due) == 1
+
+
+def test_the_tick_of_a_volume_does_not_change_from_version_to_version():
+    """Its phase is a hash of its id: were it another, a fleet would be swept unevenly after an upgrade."""
+    phases = [next(t for t in range(12) if is_swept(f"vol-{n:017x}", 12, t, t)) for n in range(6)]
+    assert phases == [9, 4, 7, 9, 3, 5]
+
+
+def test_a_volume_whose_rule_leaves_no_whole_tick_is_swept_at_each():
+    assert (
+        sweep_ticks(100, CadencePolicy(sweep_tick=timedelta(minutes=60), sweep_at_most=timedelta(minutes=60)))
+        == 1
+    )

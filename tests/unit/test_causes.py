@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.cause_words import cause_sentences, describe_cause, describe_fall
+from burstwatch.core.cause_words import began_words, cause_sentences, describe_cause, describe_fall
 from burstwatch.core.causes import DAYS_PERIOD_S, Fall, Traces, compare_days, find_fall, operations_in
 from burstwatch.core.samples import Series
 from conftest import at, balances, draining_to
@@ -298,3 +298,11 @@ def test_a_long_fall_is_told_from_the_days_and_with_its_date():
     began_s = int(at("06:00")) - 2 * DAY_S
     days = Series.of((s, 100 - max(0, s + DAYS_PERIOD_S - began_s) / HOUR_S) for s in starts_s)
     assert sentences(longer, Traces(days=days)) == ["The drain began at 2026-11-18 06:00 UTC, at 100.0 %."]
+
+
+# in words that stand alone
+
+
+def test_since_when_it_falls_is_told_alone_and_nothing_where_it_does_not():
+    assert began_words(a_fall(), now_s=NOW_S) == ["The drain began at 11:30 UTC, at 100.0 %"]
+    assert began_words(None, now_s=NOW_S) == []

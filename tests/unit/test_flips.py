@@ -1,5 +1,5 @@
 import json
-from dataclasses import fields
+from dataclasses import MISSING, fields, replace
 
 import pytest
 from hypothesis import given
@@ -22,6 +22,7 @@ from burstwatch.core.flips import (
 from burstwatch.core.ledger import VolumeState
 from burstwatch.core.levels import Level
 from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.stall import Stall, StuckTask
 from conftest import GP2, GP3, a_flip, a_state
 
 # documents
@@ -57,6 +58,19 @@ flips = st.builds(
     stuck_told=st.booleans(),
     left_told_at_s=maybe_instants,
 )
+flips = st.builds(replace, flips, previous=st.none() | flips)  # one who is sent on remembers where it was
+tasks = st.builds(StuckTask, comm=words, wchan=words, count=counts)
+stalls = st.builds(
+    Stall,
+    instance_id=words,
+    volume_id=words,
+    verdict=words,
+    cause=words,
+    total_s=st.none() | st.floats(0, 1e6),
+    started_at_s=instants,
+    heard_at_s=instants,
+    top=st.lists(tasks, max_size=2).map(tuple),
+)
 states = st.builds(
     VolumeState,
     volume_id=words,
@@ -84,6 +98,9 @@ states = st.builds(
     refusal_told=st.none() | words,
     critical_told=st.booleans(),
     missed_told_s=maybe_instants,
+    missing_since_s=maybe_instants,
+    stall=st.none() | stalls,
+    stall_told_at_s=maybe_instants,
 )
 
 
@@ -104,6 +121,11 @@ def test_what_is_remembered_comes_back_from_its_document_as_it_was(value):
 def test_a_document_does_not_say_what_goes_without_saying(value):
     defaults = {f.name: f.default for f in fields(value)}
     assert [name for name, told in value.to_document().items() if told == defaults[name]] == []
+
+
+def test_one_who_is_sent_on_remembers_where_it_was():
+    flip = a_flip(phase=Phase.ASKED, previous=a_flip(target=GP3))
+    assert through_json(flip).previous == flip.previous
 
 
 def test_a_new_flip_is_a_short_document():
@@ -168,6 +190,13 @@ def test_an_intent_has_a_name_that_no_other_volume_or_revision_shares():
     names = [intent_id(volume_id, revision) for volume_id in ("vol-1", "vol-11") for revision in (1, 11, 111)]
     assert len(set(names)) == len(names)
     assert intent_id("vol-1", 11) == names[1]
+    assert {len(name) for name in names} == {16}
+
+
+def test_a_flip_of_which_nobody_knows_the_price_costs_nothing_more():
+    required = {f.name: getattr(a_flip(), f.name) for f in fields(Flip) if f.default is MISSING}
+    flip = Flip(**required)
+    assert (flip.usd_per_month, flip.because, flip.stays) == (0.0, "", False)
 
 
 # what was used up

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Phase, Spent, configuration_document
-from burstwatch.core.follow import Sighting, Step, backed_off, follow, given_up
+from burstwatch.core.follow import Sighting, Step, accepted_event, backed_off, follow, given_up
 from burstwatch.core.ledger import EntryKind
 from burstwatch.core.levels import Level
 from burstwatch.core.policy import Policy
@@ -898,3 +898,72 @@ def test_what_it_costs_is_told_with_it(flip, says):
     record = a_modification(FROM[flip.direction], flip.asked_for, started=OURS_BEGAN, state="optimizing")
     [event] = step(flip, shown("before", flip.direction), record).events
     assert says in " ".join(event.details)
+
+
+# words, and what is on the edge
+
+
+@pytest.mark.parametrize(
+    ("direction", "because", "details"),
+    [
+        (
+            OUT,
+            "dry in 5 min",
+            (
+                "Asked for by watchdog (dry in 5 min).",
+                "It was gp2; this costs $1.88 a month less, $0.0026 an hour (us-east-1 list prices).",
+                "AWS takes minutes to hours, at times a day; while it optimizes, the volume performs between"
+                " the two.",
+            ),
+        ),
+        (
+            BACK,
+            "",
+            (
+                "Asked for by watchdog.",
+                "It was gp3 with 3,000 IOPS and 128 MiB/s; this costs $1.88 a month more, $0.0026 an hour"
+                " (us-east-1 list prices).",
+                "Its burst balance is unknown until the first fresh datapoint.",
+            ),
+        ),
+    ],
+)
+def test_what_aws_took_is_told_with_who_asked_why_and_what_comes_now(direction, because, details):
+    # 100 GiB: gp2 $10.00 a month, gp3 with 128 MiB/s $8.12
+    assert accepted_event(an_asked_flip(direction, because=because)).details == details
+    with_note = accepted_event(an_asked_flip(direction, because=because), note="The answer was lost.")
+    assert with_note.details == (*details, "The answer was lost.")
+
+
+def test_a_volume_that_stays_without_a_reason_gives_none():
+    found = step(an_asked_flip(phase=CHANGING, started_at_s=ASKED_S, stays=True), shown("asked"), now="12:11")
+    [_, stayed] = found.events
+    assert (stayed.kind, stayed.details) == (EntryKind.STAYED, ())
+
+
+@pytest.mark.parametrize(
+    ("late_s", "expected"),
+    [(24 * 3600, "changing"), (24 * 3600 + 1, "no flip, contested: changed_by_others")],
+)
+def test_what_aws_forgot_and_the_volume_never_showed_is_somebody_elses_a_day_later(late_s, expected):
+    began_s = int(at(OURS_BEGAN))
+    assert outcome(step(a_changing_flip(), shown("before"), now=began_s + late_s)) == expected
+
+
+@pytest.mark.parametrize(("began", "is_theirs"), [("10:00:05", False), ("10:00:06", True)])
+def test_a_start_within_five_seconds_is_ours_also_where_it_stands_on_its_target(began, is_theirs):
+    found = step(a_flip(), shown("else"), a_modification(GP2, IO2, started=began))
+    assert (found.state.contested_at_s is not None) is is_theirs
+    assert (found.state.flip.unseen_since_s is not None) is not is_theirs
+
+
+def test_an_older_record_that_led_elsewhere_explains_nothing():
+    older = a_modification(GP3, GP2, started="08:00")
+    found = step(a_flip(), shown("else"), older)
+    assert found.state.flip.unseen_since_s == at("12:01")
+
+
+def test_what_others_set_back_was_reverted_and_what_they_made_else_was_made():
+    for made, says in [(GP2, "was reverted to gp2"), (IO2, "was made io2 with 4,000 IOPS")]:
+        found = step(a_flip(), a_volume_as(made), a_modification(GP3, made, started="11:00"))
+        assert [event.summary for event in found.events] == [says]

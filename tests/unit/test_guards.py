@@ -10,6 +10,7 @@ from burstwatch.core.guards import (
     Attempt,
     Guard,
     all_spent,
+    guard_page,
     is_last_of_the_day,
     is_pause_after_failure,
     refuse,
@@ -581,3 +582,19 @@ def test_the_pause_after_a_failure_was_told_with_the_failure():
     [cooldown] = refusals(state=just_now)
     assert not is_pause_after_failure(a_state(**just_now), cooldown)
     assert not is_pause_after_failure(a_state(**just_now, failures=1, retry_at_s=NOW_S - 9), cooldown)
+
+
+def test_of_several_modifications_the_newest_is_the_one_that_counts():
+    # at 16:00 yesterday and at 11:54: both rules count from the latter
+    known = {"spent": spent(20, 0.1)}
+    [quota, cooldown] = refusals(flip_policy(quota_rule=QuotaRule.SIX_HOURS), state=known)
+    assert (quota.guard, quota.ends_at_s) == (Guard.AWS_QUOTA, at("17:54"))
+    assert quota.reason.endswith("the last began 2026-11-20T11:54:00Z by watchdog")
+    assert (cooldown.guard, cooldown.ends_at_s) == (Guard.COOLDOWN, at("12:24"))
+    assert "began 2026-11-20T11:54:00Z by watchdog" in cooldown.reason
+
+
+def test_each_guard_has_a_row_on_the_page_of_refusals():
+    assert guard_page(Guard.COOLDOWN, "https://example.com/runbooks/") == (
+        "https://example.com/runbooks/FlipRefused.md#cooldown"
+    )

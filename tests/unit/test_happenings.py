@@ -90,6 +90,13 @@ def test_a_stay_that_goes_on_is_told_by_the_state():
     assert times(stay) == ("-", "10:30", "10:00", "-")
 
 
+def test_a_stay_that_is_for_good_is_told_so_by_the_ledger():
+    out, reached = there_and_back()[:2]
+    (stay,) = stays_of([out, reached, a_step(EntryKind.STAYED, "10:30", "stays gp3")])
+    assert (times(stay), stay.stays) == (("10:00", "10:30", "-", "-"), True)
+    assert stays_of([a_step(EntryKind.STAYED, "10:30", "stays gp3")]) == []
+
+
 def test_what_the_ledger_tells_is_not_told_twice_by_the_state():
     assert len(stays_of(there_and_back()[:2], a_state(flip=a_flip()))) == 1
 
@@ -255,3 +262,8 @@ def test_the_steps_of_a_flip_and_what_people_and_hosts_did_are_marks_in_their_or
 def test_each_kind_of_mark_has_a_letter_of_its_own():
     assert set(LETTERS) == set(MarkKind)
     assert len(set(LETTERS.values())) == len(MarkKind)
+
+
+def test_a_return_of_which_only_the_end_is_remembered_is_told_by_it():
+    [stay] = stays_of([there_and_back()[-1]])
+    assert (times(stay), stay.target) == (("-", "-", "14:30", "14:30"), GP3)

@@ -13,6 +13,7 @@ from burstwatch.core.propose import Proposal
 from burstwatch.core.samples import Series
 from burstwatch.core.want import Around
 from burstwatch.core.windows import Phase as WindowPhase
+from burstwatch.core.windows import expected_flip
 from conftest import (
     GP3,
     IO2,
@@ -546,3 +547,49 @@ def test_a_volume_that_is_opted_in_again_is_brought_back():
     left = moved(on_target(), mode=Mode.PROPOSE, assessment=calm()).state
     found = moved(left, mode=Mode.AUTO, assessment=calm(), now=at("12:00") + timedelta(minutes=2).seconds)
     assert found.want is not None
+
+
+# what an event says, whole
+
+
+def test_the_event_of_a_critical_volume_says_what_it_costs_and_for_programs_what_is_proposed():
+    [event] = moved(is_critical=True, mode=Mode.PROPOSE).events
+    assert event.details == (
+        "Without credits it serves 300 IOPS, not 3,000: what depends on it stalls.",
+        "It is in mode propose: moving it is left to people.",
+        "$8.12.",
+    )
+    assert event.facts == {
+        "from": {"volume_type": "gp2", "iops": None, "throughput_mib_s": None},
+        "to": {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 128},
+        "baseline_iops": 300,
+        "mode": "propose",
+    }
+
+
+def test_a_start_is_missed_though_nobody_knows_what_to_propose():
+    [event] = moved(windows=a_window_state(missed_min=5), mode=Mode.PROPOSE, proposal=None).events
+    assert (event.alert, event.action, event.facts["to"]) == (AlertKind.WINDOW_MISSED, None, None)
+
+
+def test_of_several_windows_that_run_the_first_is_the_one_that_is_missed():
+    first, second = a_window_state(missed_min=5), a_window_state(start="11:45", missed_min=5)
+    both = replace(first, running=(*first.running, *second.running))
+    [event] = moved(windows=both).events
+    assert event.facts["starts_at"] == "2026-11-20T11:30:00Z"
+
+
+def test_a_flip_that_is_over_right_at_the_start_misses_nothing():
+    lead_s = expected_flip(100, Policy().lead).total_seconds()
+    windows = a_window_state(start="14:00", end="16:00", phase=WindowPhase.LEADING)
+    for late_s, is_missed in [(0, False), (1, True)]:
+        began_s = int(at("14:00") - lead_s + late_s)
+        state = a_state(flip=a_flip(phase=Phase.CHANGING, started_at_s=began_s, reached_at_s=None))
+        assert bool(moved(state, windows=windows).events) is is_missed
+
+
+@pytest.mark.parametrize("contested_at", [None, "11:00"])
+def test_a_volume_left_on_its_target_says_for_programs_whether_others_changed_it(contested_at):
+    state = replace(on_target(), contested_at_s=contested_at and int(at(contested_at)))
+    [event] = moved(state, mode=Mode.PROPOSE, assessment=calm()).events
+    assert event.facts["is_contested"] is (contested_at is not None)

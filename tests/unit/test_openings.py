@@ -81,3 +81,15 @@ def test_what_was_done_by_hand_is_read_from_the_ledger():
         WindowMark(name="release", starts=True, by="anna", at_s=int(at("10:00"))),
         WindowMark(name="release", starts=False, by="ben", at_s=int(at("11:00")), until_s=5),
     ]
+
+
+def test_a_stop_that_came_after_it_was_over_changes_nothing():
+    over = WindowMark(
+        name="nightly", starts=False, by="ben", at_s=int(at("13:00")), until_s=int(at("13:00")) + 1
+    )
+    assert opened({"nightly"}, over) == [("nightly", at("10:00"), at("12:00"), False)]
+    for clock in ("12:00", "09:00"):
+        beside = WindowMark(
+            name="nightly", starts=False, by="ben", at_s=int(at(clock)), until_s=int(at(clock)) + 1
+        )
+        assert opened({"nightly"}, beside) == [("nightly", at("10:00"), at("12:00"), False)]

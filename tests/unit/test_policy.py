@@ -384,6 +384,13 @@ def test_unknown_keys_are_faults_that_name_the_known_ones():
     }
 
 
+def test_a_policy_may_name_its_schema_and_no_other():
+    assert Policy.from_mapping({"version": "1", "schema": "burstwatch.policy/v1"}) == Policy()
+    assert faults_of({"version": "1", "schema": "burstwatch.policy/v2"}) == {
+        "schema": "is 'burstwatch.policy/v2'; write burstwatch.policy/v1, or leave it out"
+    }
+
+
 def test_every_fault_is_reported_at_once():
     faults = faults_of(
         {

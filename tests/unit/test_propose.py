@@ -172,3 +172,10 @@ def test_the_busiest_minute_counts_and_not_the_mean_of_five():
     assessment = an_assessment(balances(*[25.0] * 10), read_ops=minutes, write_ops=served(0))
     demand = demand_of(assessment)
     assert (demand.peak_iops, demand.pinned) == (2_900, True)
+
+
+def test_what_a_wish_makes_impossible_is_refused_in_one_sentence():
+    # 65,537 GiB is more than any type takes
+    found = proposed(65_537)
+    assert (found.target, found.reasons) == (None, ())
+    assert found.action.startswith("gp3 takes 1 to 65,536 GiB, not 65,537")

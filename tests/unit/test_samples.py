@@ -64,3 +64,12 @@ def test_the_sample_before_a_gap_stands_for_the_gap():
 @pytest.mark.parametrize(("count", "values"), [(1, (48.0,)), (2, (49.0, 48.0)), (9, (50.0, 49.0, 48.0))])
 def test_the_last_values_are_as_many_as_there_are(count, values):
     assert balances(50.0, 49.0, 48.0).last(count) == values
+
+
+@pytest.mark.parametrize(("clock", "values"), [("11:56", 3), ("11:56:01", 2), ("11:58", 1), ("11:59", 0)])
+def test_the_samples_since_an_instant_begin_no_earlier(clock, values):
+    series = balances(50.0, 49.0, 48.0)
+    since = series.since(at(clock))
+    assert since.values == (50.0, 49.0, 48.0)[3 - values :]
+    assert since.starts_s == series.starts_s[3 - values :]
+    assert (since is series) is (values == 3), "what is whole is not copied"

@@ -187,3 +187,23 @@ def test_a_hostile_key_is_shown_short_and_on_one_line():
     [fault] = read_tags({"burstwatch:\x1b[2J\n" + "x" * 100: "true"}, DEFAULT).faults
     assert fault.isprintable()
     assert fault.startswith("'burstwatch:?[2J?xxxx")
+
+
+@pytest.mark.parametrize(
+    ("text", "iops"),
+    [("1", 1), ("0", None), ("999999", 999_999), ("1000000", None), ("1" * 40, None)],
+)
+def test_a_number_is_above_zero_and_of_a_length_that_can_be_one(text, iops):
+    wishes = read_tags({"burstwatch:iops": text}, DEFAULT)
+    assert (wishes.target.iops, bool(wishes.faults)) == (iops, iops is None)
+
+
+def test_a_policy_whose_default_were_auto_opts_nobody_in():
+    """No policy can say so; made in code, it still is the safe choice."""
+    assert read_tags({}, ModePolicy(default=Mode.AUTO)).mode is Mode.PROPOSE
+
+
+def test_what_a_tag_says_is_shown_up_to_a_length():
+    for length, shown in [(40, "x" * 40), (41, "x" * 39 + "…"), (100, "x" * 39 + "…")]:
+        [fault] = read_tags({"burstwatch:mode": "x" * length}, DEFAULT).faults
+        assert fault.startswith(f"burstwatch:mode={shown!r} is not")

@@ -462,3 +462,31 @@ def test_io_types_return_and_gp3_stays_where_it_costs_no_more(
 ):
     stay = stays_after(chosen(size_gib, wish=Wish(volume_type=volume_type)), return_mode)
     assert (stay.stays, stay.reason) == (stays, reason)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size_gib", "next_step"),
+    [
+        (IO1, 3, "take gp3"),
+        (IO2, 3, "take gp3"),
+        (IO1, 16_385, "leave it as it is"),
+        (GP3, 65_537, "leave it as it is"),
+    ],
+)
+def test_a_size_that_a_type_does_not_take_is_refused_with_what_would_do(kind, size_gib, next_step):
+    refusal = chosen(size_gib, wish=Wish(volume_type=kind), insist=True)
+    assert (refusal.name, refusal.next_step) == (TargetRefusalName.SIZE_OUT_OF_RANGE, next_step)
+
+
+def test_an_instance_whose_bucket_is_as_good_as_empty_or_that_allows_just_what_it_sustains_binds():
+    # 1 % is empty; 500 GiB sustain 1,500 IOPS, at 256 KiB each the 250 MiB/s that gp2 allows at that size
+    seen = Demand(peak_iops=1_000, peak_throughput_mib_s=250.0)
+    for changes, words in [
+        ({"io_balance_pct": 1.0}, "its EBSIOBalance% is at 1 %"),
+        ({"max_throughput_mib_s": 250}, "it allows 250 MiB/s, and the volume sustains 250 at the 256 KiB"),
+    ]:
+        refusal = chosen(500, seen, instance=replace(LARGE_INSTANCE, **changes))
+        assert refusal.name is TargetRefusalName.INSTANCE_IS_BOTTLENECK
+        assert words in refusal.because
+    for changes in ({"io_balance_pct": 1.1}, {"max_throughput_mib_s": 251}):
+        assert isinstance(chosen(500, seen, instance=replace(LARGE_INSTANCE, **changes)), Target)

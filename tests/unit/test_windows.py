@@ -685,3 +685,69 @@ def test_stopping_what_is_stopped_finds_nothing_more_but_the_next_that_is_led_to
 
 def test_there_is_nothing_to_stop_of_a_window_that_nobody_knows():
     assert stop("01T12:30", name="unheard-of") is None
+
+
+# several at once, and what is on the edge
+
+
+def test_of_several_to_come_the_first_start_counts():
+    early, late = may_1("early", "12:00", "14:00"), may_1("late", "12:00", "18:00")
+    found = state("01T11:30", early, late, may_1("next", "15:00", "16:00"))
+    assert [each.window for each in found.upcoming] == ["early", "late"]
+    assert found.phase is Phase.LEADING
+    assert found.missed_by is not None
+
+
+def test_of_several_that_are_over_the_one_that_ended_last_is_told():
+    found = state("01T14:10", may_1("first", "12:00", "13:50"), may_1("second", "11:00", "14:00"))
+    assert (found.ended.window, found.phase) == ("second", Phase.OVER)
+
+
+def test_a_union_goes_on_for_two_weeks_at_most_from_its_start_or_now():
+    # noon to noon on the clocks, day after day, each following the other without a pause
+    daily = recurring("0 12 * * *", duration="24h")
+    assert until("01T00:00", daily) is None
+    # 14 days after a start to come on the 3rd is the 17th: what starts right then still belongs to it
+    first = a_window("first", from_="2026-05-03T00:00Z", to="2026-05-17T00:00Z")
+    for start, end in [("17T00:00", "2026-05-18T00:00"), ("17T00:01", None)]:
+        second = a_window("second", from_=f"2026-05-{start}Z", to="2026-05-18T00:00Z")
+        assert until("01T00:00", first, second) == (end and utc(end))
+    # 14 days from now, where it runs already
+    begun = a_window("first", from_="2026-04-20T00:00Z", to="2026-05-15T00:00Z")
+    following = a_window("second", from_="2026-05-15T00:00Z", to="2026-05-16T00:00Z")
+    assert until("01T00:00", begun, following) == utc("2026-05-16T00:00")
+    assert until("01T00:00", may_1("first", "00:00", "01:00"), following) == utc("2026-05-01T01:00")
+
+
+def test_a_setting_that_is_no_text_is_read_as_it_is_written():
+    windows, faults = parse_windows({"w": {"size_gib": 100, "where": "tag:a"}})
+    assert len(windows) == 0
+    assert [(fault.path, fault.message) for fault in faults] == [
+        (
+            "windows.w.size_gib",
+            "'100' is no range of sizes; write the least and the most GiB, such as 100-500",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"cron": "nonsense", "zone": "UTC", "duration": "1h"}, {"cron"}),
+        ({"cron": "0 22 * * *", "zone": "Mars", "duration": "1h"}, {"zone"}),
+        ({"cron": "0 22 * * *", "zone": "UTC", "duration": "soon"}, {"duration"}),
+    ],
+)
+def test_one_wrong_part_of_a_schedule_leaves_the_window_out(settings, told):
+    assert faults_of(**settings).keys() == told
+
+
+def test_a_dated_window_lasts_a_year_at_most():
+    # 366 days after 1 January 2026 is 2 January 2027
+    longest = a_window(from_="2026-01-01T00:00Z", to="2027-01-02T00:00Z")
+    assert longest.schedule == Span(utc("2026-01-01T00:00"), utc("2027-01-02T00:00"))
+    assert faults_of(from_="2026-01-01T00:00Z", to="2027-01-02T00:01Z").keys() == {"to"}
+
+
+def test_of_several_terms_that_choose_nothing_the_first_is_told():
+    assert faults_of(where="one, two, tag:a=b")["where"].startswith("'one' chooses nothing")

@@ -1,0 +1,163 @@
+"""Words of alerts at their edges, and what they offer to paste."""
+
+import pytest
+from test_alerts import HERE, an_alert
+
+from burstwatch.core.alerts import AlertKind, forecast_words, further_commands, make_digest, sentences, title
+from burstwatch.core.levels import Level
+from conftest import at
+
+SEE_WHY = ("See why", "burstctl explain vol-0a1 --region us-east-1")
+HANDS_OFF = (
+    "Keep the watchdog off it",
+    "burstctl hold vol-0a1 --region us-east-1 --for 2h --reason 'looking at it'",
+)
+
+
+# what to paste
+
+
+@pytest.mark.parametrize("kind", [AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.TELEMETRY_GAP])
+@pytest.mark.parametrize(
+    ("evidence", "commands"),
+    [({}, [SEE_WHY]), ({"mode": "propose"}, [SEE_WHY]), ({"mode": "auto"}, [SEE_WHY, HANDS_OFF])],
+)
+def test_a_balance_can_be_explained_and_what_may_be_flipped_be_held(kind, evidence, commands):
+    assert further_commands(an_alert(kind, evidence=evidence)) == commands
+
+
+@pytest.mark.parametrize(
+    ("kind", "volume_id"),
+    [
+        (AlertKind.RECOVERED, "vol-0a1"),
+        (AlertKind.FLIPPED, "vol-0a1"),
+        (AlertKind.DRAINING, None),
+        (AlertKind.POLICY_REJECTED, None),
+    ],
+)
+def test_what_is_over_or_about_no_volume_has_nothing_more_to_paste(kind, volume_id):
+    assert further_commands(an_alert(kind, volume_id=volume_id, evidence={"mode": "auto"})) == []
+
+
+# time left
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400
+
+
+def a_forecast(soonest_s=None, span_s=None, drain_per_s=None):
+    """Seconds from noon, and the instants they are."""
+    instants = {"soonest_empty": soonest_s, "time_to_empty": span_s}
+    as_text = {
+        f"{name}_at": None
+        if s is None
+        else f"2026-11-2{0 if s < DAY_S / 2 else 1}T{s // HOUR_S + 12:02}:00:00Z"
+        for name, s in instants.items()
+    }
+    return {f"{name}_s": s for name, s in instants.items()} | as_text | {"drain_per_s": drain_per_s}
+
+
+@pytest.mark.parametrize(
+    ("forecast", "words"),
+    [
+        (a_forecast(0, 0), "dry now"),
+        (a_forecast(0), "not draining"),
+        (a_forecast(59), "not draining"),
+        (a_forecast(60), "not draining; not dry before 12:00 UTC"),
+        (a_forecast(HOUR_S, 2 * HOUR_S), "dry at about 14:00, not before 13:00 UTC"),
+        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "not dry before 13:00 UTC, at this pace at about 14:00"),
+    ],
+)
+def test_the_forecast_in_words_at_its_edges(forecast, words):
+    assert forecast_words(forecast) == words
+
+
+@pytest.mark.parametrize(
+    ("span_s", "says"), [(DAY_S, "at about 12:00"), (DAY_S + 1, "at about 2026-11-21 12:00")]
+)
+def test_more_than_a_day_ahead_the_date_is_told(span_s, says):
+    forecast = a_forecast(HOUR_S, span_s) | {"time_to_empty_at": "2026-11-21T12:00:00Z"}
+    assert forecast_words(forecast).endswith(says)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "left"),
+    [
+        (a_forecast(), "is draining"),
+        (a_forecast(0), "dry in 1 min at the earliest"),
+        (a_forecast(90), "dry in 2 min at the earliest"),
+        (a_forecast(0, 0), "dry now"),
+        (a_forecast(0, 29), "dry in about 1 min"),
+        (a_forecast(0, 2 * HOUR_S), "dry in about 120 min"),
+        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "dry in 60 min at the earliest"),
+        (a_forecast(2 * HOUR_S), "dry in 120 min at the earliest"),
+        (a_forecast(2 * HOUR_S + 60), "dry in 2 h 01 min at the earliest"),
+    ],
+)
+def test_the_title_says_how_much_time_is_left_at_its_edges(forecast, left):
+    alert = an_alert(AlertKind.DRAINING, forecast=forecast)
+    assert title(alert) == f"critical: vol-0a1, {left} (i-0a1)"
+
+
+# sentences
+
+READ = {
+    "baseline_iops": 300,
+    "burst_balance_pct": 50.0,
+    "credits": 2_700_000,
+    "datapoint_at": "2026-11-20T11:59:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("drain_per_s", "says"),
+    [
+        (0.4, "It is draining at 0.4 credits/s"),
+        (9.94, "It is draining at 9.9 credits/s"),
+        (10, "It is draining at 10 credits/s"),
+        (10.4, "It is draining at 10 credits/s"),
+        (0, "Its balance stands still"),
+        (-0.4, "It is refilling at 0.4 credits/s"),
+        (-2_700, "It is refilling at 2,700 credits/s"),
+    ],
+)
+def test_how_the_balance_goes_is_told_by_its_sign_and_in_digits_that_say_something(drain_per_s, says):
+    alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S, drain_per_s=drain_per_s))
+    assert f"{says}; baseline 300 IOPS (100 GiB)." in sentences(alert)
+
+
+@pytest.mark.parametrize(
+    ("level", "previous", "says"),
+    [
+        (Level.CRITICAL, Level.OK, "Critical because it drains; it was ok."),
+        (Level.CRITICAL, Level.CRITICAL, "Critical because it drains."),
+        (Level.OK, Level.CRITICAL, "Now it drains; it was critical."),
+    ],
+)
+def test_the_level_has_its_reason(level, previous, says):
+    facts = {"level": level, "previous_level": previous, "evidence": {"because": "it drains"}}
+    alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S), **facts)
+    assert sentences(alert)[0] == says
+
+
+@pytest.mark.parametrize("reading", [{"baseline_iops": 300}, READ | {"burst_balance_pct": None}])
+def test_without_a_balance_there_is_no_reason_and_no_drain(reading):
+    alert = an_alert(
+        AlertKind.DRAINING,
+        reading=reading,
+        forecast=a_forecast(HOUR_S, drain_per_s=5),
+        evidence={"because": "it drains"},
+    )
+    assert sentences(alert) == ["Balance unknown: None; it was ok."]
+
+
+def test_without_a_pace_no_drain_is_told():
+    alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S))
+    assert len(sentences(alert)) == 1
+
+
+def test_the_id_of_a_digest_is_as_long_as_any():
+    alerts = [
+        an_alert(AlertKind.DRAINING, alert_id=f"a{n}", forecast=a_forecast(0), reading=READ) for n in "12"
+    ]
+    digest = make_digest(alerts, place=HERE, runbooks_url="", now_s=int(at("12:00")))
+    assert len(digest.alert_id) == 32

@@ -1,0 +1,250 @@
+"""The result of a pass: what needs people, in which order, and the object that programs read."""
+
+from dataclasses import replace
+
+import pytest
+
+from burstwatch.core.assess import UnknownReason
+from burstwatch.core.cost import usd_per_month_now
+from burstwatch.core.flips import Hold
+from burstwatch.core.guards import Guard, Refusal
+from burstwatch.core.outcome import Done, Outcome
+from burstwatch.core.policy import CadencePolicy, Mode
+from burstwatch.core.report import Report, sort_by_urgency
+from burstwatch.core.samples import Series
+from conftest import a_decision, a_flip, a_volume, an_assessment, at, balances, draining_to
+
+# 100 GiB at 12:00, newest minute ends 11:59: calm; 50 % at 0.9 % a minute; 18 % at 3 % a minute.
+
+
+def calm(volume_id="vol-0calm", age_min=1):
+    balance = balances(*[100.0] * 31, newest_starts_at=f"11:{59 - age_min}")
+    return a_decision(an_assessment(balance, volume=a_volume(volume_id=volume_id)))
+
+
+def draining(volume_id="vol-0drains", end_pct=50, per_minute=0.9, **changes):
+    assessment = an_assessment(
+        draining_to(end_pct, per_minute, count=40), volume=a_volume(volume_id=volume_id)
+    )
+    return a_decision(assessment, **changes)
+
+
+def silent(volume_id="vol-0silent"):
+    return a_decision(an_assessment(Series(), volume=a_volume(volume_id=volume_id)))
+
+
+def detached(volume_id="vol-0detached"):
+    return a_decision(an_assessment(None, volume=a_volume(volume_id=volume_id, attached=False)))
+
+
+def unread(volume_id="vol-0unread"):
+    return a_decision(an_assessment(None, volume=a_volume(volume_id=volume_id)))
+
+
+def a_report(*decisions, **facts) -> Report:
+    given = {
+        "now_s": at("12:00"),
+        "region": "us-east-1",
+        "ledger": "sqlite:/x",
+        "decisions": decisions,
+        "cadence": CadencePolicy(),
+    }
+    return Report(**(given | facts))
+
+
+def outcomes(**done) -> dict[str, Outcome]:
+    return {f"vol-0{name}": Outcome(done=what) for name, what in done.items()}
+
+
+# whom it needs
+
+
+@pytest.mark.parametrize(
+    ("decisions", "done", "needs"),
+    [
+        ([], {}, False),
+        ([calm()], {}, False),
+        ([detached()], {}, False),
+        ([calm(), draining()], {}, True),
+        ([draining()], {"drains": Done.REFUSED}, True),
+        ([draining()], {"drains": Done.FLIPPED}, False),
+        ([calm(), silent()], {}, True),
+        ([unread()], {}, True),
+    ],
+)
+def test_attention_is_wanted_by_what_drains_unless_it_was_flipped_and_by_what_tells_nothing(
+    decisions, done, needs
+):
+    assert a_report(*decisions, outcomes=outcomes(**done)).needs_attention is needs
+
+
+def test_a_pass_has_failed_if_anything_did_or_a_volume_was_not_read():
+    assert not a_report(calm(), silent()).has_failed
+    assert a_report(calm(), failures=["no answer"]).has_failed
+    report = a_report(calm(), unread())
+    assert report.has_failed
+    assert [d.volume_id for d in report.unread] == ["vol-0unread"]
+
+
+def test_outcomes_are_counted_by_what_they_came_to():
+    report = a_report(outcomes=outcomes(a=Done.FLIPPED, b=Done.REFUSED, c=Done.FLIPPED, d=Done.FAILED))
+    assert report.count(Done.FLIPPED) == 2
+    assert report.count(Done.FLIPPED, Done.FAILED) == 3
+    assert report.was_refused
+    assert not a_report(outcomes=outcomes(a=Done.FAILED)).was_refused
+
+
+@pytest.mark.parametrize(
+    ("decision", "is_read_only", "done"),
+    [
+        (draining(), False, Done.PROPOSED),
+        (draining(), True, Done.NONE),
+        (calm(), False, Done.NONE),
+    ],
+)
+def test_what_nothing_was_done_about_is_proposed_where_people_were_told_what_to_do(
+    decision, is_read_only, done
+):
+    assert a_report(decision, is_read_only=is_read_only).outcome_of(decision).done is done
+
+
+def test_what_was_done_is_its_outcome():
+    report = a_report(draining(), is_read_only=False, outcomes=outcomes(drains=Done.IN_FLIGHT))
+    assert report.outcome_of(report.decisions[0]).done is Done.IN_FLIGHT
+
+
+# how the fleet stands
+
+
+def test_the_newest_datapoint_of_all_tells_the_lag():
+    assert a_report(detached()).newest_datapoint_age_s is None
+    assert (
+        a_report(calm(age_min=3), detached(), calm(age_min=1), calm(age_min=2)).newest_datapoint_age_s == 60
+    )
+
+
+def test_what_a_calm_fleet_costs_counts_what_is_polled():
+    # 100 GiB: every 15 minutes, 2,880 in 30 days, a hundred-thousandth of a dollar each
+    assert a_report(calm(), draining(), detached()).usd_per_month_idle == pytest.approx(2 * 0.0288)
+    assert a_report().usd_per_month_idle == 0
+
+
+def test_the_most_urgent_come_first_by_level_then_time_then_balance_then_name():
+    exhausted = draining("vol-0dry", 0, 3)
+    critical = draining("vol-0critical", 18, 3)
+    soon, later = draining("vol-0soon", 45, 0.9), draining("vol-0later", 50, 0.9)
+    steady = [
+        a_decision(an_assessment(balances(*[pct] * 31), volume=a_volume(volume_id=name)))
+        for pct, name in [(60.0, "vol-0sixty"), (70.0, "vol-0b"), (70.0, "vol-0a")]
+    ]
+    ordered = [
+        exhausted,
+        critical,
+        soon,
+        later,
+        silent(),
+        steady[0],
+        steady[2],
+        steady[1],
+        calm(),
+        detached(),
+    ]
+    assert [d.volume_id for d in sort_by_urgency(reversed(ordered))] == [d.volume_id for d in ordered]
+
+
+# the object that programs read
+
+
+def test_one_volume_of_the_report():
+    # 18 % are 972,000 credits; at 3 % a minute 2,700/s: dry in 360 s, less 60 s of age
+    decision = draining("vol-0critical", 18, 3, mode=Mode.AUTO)
+    refusal = Refusal(guard=Guard.COOLDOWN, reason="flipped an hour ago", ends_at_s=at("13:00"))
+    outcome = Outcome(
+        done=Done.REFUSED, because="flipped an hour ago", refusal=refusal, retry_at_s=at("13:00")
+    )
+    [told] = a_report(decision, outcomes={"vol-0critical": outcome}).to_document()["volumes"]
+    assert (told["volume_id"], told["burst_balance_pct"], told["credits"]) == ("vol-0critical", 18.0, 972_000)
+    assert (told["drain_per_s"], told["time_to_empty_s"], told["soonest_empty_s"]) == (2_700, 300, 300)
+    assert (told["datapoint_age_s"], told["level"], told["mode"]) == (60, "critical", "auto")
+    assert (told["unknown_reason"], told["fault"], told["flip"]) == (None, False, None)
+    assert told["decision"]["target"] == {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 128}
+    assert told["outcome"] == {
+        "action": "refused",
+        "because": "flipped an hour ago",
+        "error_code": None,
+        "refusal": "cooldown",
+        "retry_at": "2026-11-20T13:00:00Z",
+    }
+
+
+def test_what_is_not_known_is_null_and_the_keys_are_there():
+    report = a_report(silent(), calm())
+    unknown, known = report.to_document()["volumes"]
+    assert unknown.keys() == known.keys()
+    assert (unknown["unknown_reason"], unknown["fault"]) == (UnknownReason.TELEMETRY_GAP, True)
+    assert {unknown[name] for name in ("credits", "burst_balance_pct", "datapoint_age_s")} == {None}
+    assert (known["decision"]["target"], known["outcome"]["retry_at"], known["outcome"]["refusal"]) == (
+        None,
+        None,
+        None,
+    )
+
+
+def test_a_flip_is_told_with_what_it_was_and_what_it_costs():
+    flip = a_flip(usd_per_month=1.5, because="drained")
+    decision = replace(calm(), flip=flip)
+    [told] = a_report(decision).to_document()["volumes"]
+    assert told["flip"] == {
+        "phase": "on_target",
+        "direction": "out",
+        "cause": "draining",
+        "by": "watchdog",
+        "original": {"volume_type": "gp2", "iops": None, "throughput_mib_s": None},
+        "target": {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 128},
+        "asked_at": "2026-11-20T10:00:00Z",
+        "stays": False,
+        "because": "drained",
+        "usd_per_month_more": 1.5,
+    }
+
+
+def test_totals_cost_and_holds():
+    hold = Hold(volume_id=None, by="ann", reason="release day", placed_at_s=0, until_s=int(at("18:00")))
+    decisions = (calm(), draining(), silent(), unread())
+    report = a_report(
+        *decisions,
+        outcomes=outcomes(drains=Done.FLIPPED, x=Done.FAILED, y=Done.FLIPPED_BACK),
+        holds=[hold],
+        ignored=["vol-0i"],
+        missing=["vol-0m"],
+        failures=["no answer"],
+        metrics_requested=7,
+        api_calls={"ec2:DescribeVolumes": 1},
+    )
+    told = report.to_document()
+    assert (told["schema"], told["generated_at"]) == ("burstwatch.report/v1", "2026-11-20T12:00:00Z")
+    assert told["totals"] == {
+        "volumes": 4,
+        "by_level": {"ok": 1, "warning": 1, "unknown": 2},
+        "flipped": 1,
+        "flipped_back": 1,
+        "refused": 0,
+        "failed": 1,
+        "in_flight": 0,
+        "unread": 1,
+        "ignored": 1,
+    }
+    assert told["cost"] == {
+        "metrics_requested": 7,
+        "usd_per_month_idle": round(report.usd_per_month_idle, 2),
+        "usd_per_month_now": round(usd_per_month_now(decisions), 2),
+    }
+    assert told["holds"] == [
+        {"volume_id": None, "by": "ann", "reason": "release day", "until": "2026-11-20T18:00:00Z"}
+    ]
+    assert (told["missing"], told["failures"]) == (["vol-0m"], ["no answer"])
+    assert (told["newest_datapoint_age_s"], told["api_calls"]) == (60, {"ec2:DescribeVolumes": 1})
+
+
+def test_an_age_that_nobody_knows_is_null():
+    assert a_report().to_document()["newest_datapoint_age_s"] is None
