@@ -40,11 +40,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ddprobe-package-") as scratch:
         root = Path(scratch, "root")
         lay_out(root)
-        for tool, build in (("dpkg-deb", build_deb), ("rpmbuild", build_rpm)):
+        for tool, package, build in (("dpkg-deb", "dpkg", build_deb), ("rpmbuild", "rpm", build_rpm)):
             if shutil.which(tool):
                 print(build(Path(scratch), root, out, version))
             else:
-                print(f"no {tool} on this machine: install Debian's dpkg-dev or rpm", file=sys.stderr)
+                print(f"no {tool} on this machine: install Debian's package {package}", file=sys.stderr)
                 missing = 1
     return missing
 

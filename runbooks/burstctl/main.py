@@ -1,5 +1,6 @@
 """``burstctl``: the operator's command of burstwatch."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -24,6 +25,8 @@ EXAMPLES: Final = (
     ('burstctl hold --all --for 6h --reason "INC-42"', "the kill switch: nothing is modified"),
 )
 PAGE: Final = "runbooks/README.md"
+ASKED: Final = "_BURSTCTL_COMPLETE"
+"""Set where a shell asks what can be completed; click looks for it before anything else."""
 
 
 class _Entry(NamedTuple):
@@ -107,6 +110,8 @@ def burstctl(context: click.Context, options: Options) -> None:  # noqa: ARG001 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and answer the exit code; whatever goes wrong is one message on stderr."""
     try:
+        if ASKED in os.environ:
+            import_module("burstctl.completing").register()
         prepare()
         code = burstctl.main(arguments, prog_name="burstctl", standalone_mode=False)
         return int(code or Exit.FINE)

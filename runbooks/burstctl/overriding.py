@@ -41,7 +41,7 @@ class GuardName(click.ParamType[Guard]):
 
 def override_hint(planned: Iterable[Planned]) -> str | None:
     """What would have it done all the same; None where no override helps."""
-    refused = [{refusal.guard for refusal in each.plan.refusals} for each in planned]
+    refused = [{refusal.guard for refusal in each.refusals} for each in planned]
     could = {guard for guards in refused if guards <= set(OVERRIDABLE) for guard in guards}
     if not could:
         return None
@@ -51,7 +51,7 @@ def override_hint(planned: Iterable[Planned]) -> str | None:
 
 def refusing_guards(planned: Iterable[Planned]) -> set[Guard]:
     """The guards that refuse any of it."""
-    return {refusal.guard for each in planned for refusal in each.plan.refusals}
+    return {refusal.guard for each in planned for refusal in each.refusals}
 
 
 def page_hints(refusing: Collection[Guard], runbooks_url: str) -> list[str]:

@@ -7,7 +7,8 @@ from burstctl.paragraphs import Topic, lay_out
 from burstctl.planned import PRICES, DryAnswer, Planned, sum_prices
 from burstctl.volume_words import describe_in_a_line, inert
 from burstwatch.adapters.ec2_modify import Allowed
-from burstwatch.core.guards import QUOTA, Refusal
+from burstwatch.core.flips import Direction
+from burstwatch.core.guards import QUOTA, Guard, Refusal
 from burstwatch.core.orders import Plan
 from burstwatch.core.policy import Mode
 from burstwatch.core.prices import Configuration, VolumeType, usd_per_hour
@@ -23,23 +24,37 @@ _CENT: Final = 0.01
 def plan_in_words(planned: Planned, *, is_alone: bool) -> str:
     """The plan for one volume; the alternatives stand beside it where it ``is_alone``."""
     plan = planned.plan
-    topics: list[Topic] = []
-    if plan.target is not None:
+    under_way = _under_way(plan)
+    topics: list[Topic] = [("Now", under_way)]
+    if plan.target is not None and not under_way:
         change = f"only how long{_so_far(plan)}" if plan.extends else f"{plan.now} -> {plan.target}"
         topics += [("Change", [change]), ("Why", [*reasons_of(plan), *_warnings(plan)])]
         topics.append(("Cost", _costs(planned)))
     if plan.choice is not None and is_alone:
         topics.append(("Beside", _alternatives(plan.choice.alternatives, plan.target)))
-    if plan.target is not None:
+    if plan.target is not None and not under_way:
         topics += [("Then", _then(planned)), ("Quota", [] if plan.extends else [_quota(planned)])]
     topics += [
-        ("Refused", [refusal_words(refusal) for refusal in plan.refusals]),
+        ("Refused", [refusal_words(refusal) for refusal in planned.refusals]),
         ("Overrides", [f"{guard}: {plan.order.why}" for guard in plan.overridden]),
         ("AWS", [_answer_words(planned.answer)] if planned.answer else []),
         ("Undo", [planned.undo] if planned.undo else []),
     ]
     shown = [(topic, [inert(line) for line in lines]) for topic, lines in topics if lines]
     return lay_out(describe_in_a_line(plan.facts.volume), shown)
+
+
+def _under_way(plan: Plan) -> list[str]:
+    """What AWS is making of a volume that is to return; nothing where it could begin with that."""
+    flip = plan.facts.state.flip
+    is_refused = any(refusal.guard is Guard.MODIFICATION_IN_PROGRESS for refusal in plan.refusals)
+    if plan.order.direction is Direction.OUT or flip is None or not (flip.is_under_way and is_refused):
+        return []
+    asked = f"asked for by {flip.by} at {format_instant(flip.asked_at_s)}"
+    if flip.direction is Direction.BACK:
+        return [f"on its way back to {flip.asked_for} already, {asked}"]
+    back = f"when it is there, burstctl flip-back {plan.order.volume_id} makes it {flip.original} again"
+    return [f"on its way to {flip.asked_for}, {asked}", back]
 
 
 def totals_in_words(planned: Sequence[Planned]) -> str:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from burstctl.command import Options
 from burstwatch.adapters.ec2_modify import Allowed, Refused, Unclear
 from burstwatch.core.flips import QUOTA_SPAN_S, Direction, Spent
-from burstwatch.core.guards import AUTOMATIC_QUOTA, all_spent
+from burstwatch.core.guards import AUTOMATIC_QUOTA, Guard, Refusal, all_spent
 from burstwatch.core.orders import Plan
 from burstwatch.core.prices import US_EAST_1, Configuration, PriceChange
 
@@ -59,6 +59,13 @@ class Planned:
     def is_wanted(self) -> bool:
         """Whether it would be carried out."""
         return self.plan.target is not None and not self.plan.refusals
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """What is told to refuse it: in the middle of a modification it is not yet what it will be."""
+        told = [refusal.guard for refusal in self.plan.refusals]
+        untold = {Guard.NO_CHANGE_NEEDED} if Guard.MODIFICATION_IN_PROGRESS in told else set()
+        return [refusal for refusal in self.plan.refusals if refusal.guard not in untold]
 
     @property
     def returns_from_s(self) -> int | None:

@@ -5,22 +5,26 @@ AWS's refusals by errors injected in the lab (tests/functional).
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.runbooks.a_checkout import Checkout, check_shown
+from tests.runbooks.pasted import the_line, without_comment
 
 from burstlab.clock import LabClock
 from burstlab.endpoint import Endpoint
 from burstlab.fleet import LabFleet, LabSettings
 from burstlab.local_aws import ROOT, LocalAws
 from burstlab.slack_receiver import SlackReceiver
-from burstlab.stage_deployed import DeployedStage, bootstrap, deploy
+from burstlab.stage_deployed import DeployedStage
 from burstlab.volume import LabVolume
 
 BURSTCTL = [sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())"]
@@ -53,7 +57,8 @@ recipients:
 class Story:
     """Who plays, and what was seen of them."""
 
-    def __init__(self, aws, endpoint, slack, other_slack):
+    def __init__(self, aws, endpoint, slack, other_slack, folder):
+        self.checkout = Checkout(folder, environment_of(aws))
         self.aws, self.endpoint, self.slack, self.other_slack = aws, endpoint, slack, other_slack
         self.fleet, self.clock = endpoint.fleet, endpoint.clock
         self.stage = None
@@ -76,6 +81,13 @@ class Story:
         volume_id = self.fleet.add(volume)
         self.fleet.set_load(volume_id, BUSY, self.began_at)
         return volume_id
+
+    def paste(self, line):
+        """Run a page's command as it stands there; what it shows below it is what is seen."""
+        code, said = self.checkout.paste(line, within_s=900)
+        assert code == 0, "\n".join([f"$ {line.text}", *said[-30:]])
+        check_shown(line, said)
+        return "\n".join(said)
 
     def minute(self):
         """Where in the story we are."""
@@ -152,13 +164,37 @@ def story(tmp_path):
         SlackReceiver() as other_slack,
     ):
         clock.advance(PAST.total_seconds())
-        yield Story(aws, endpoint, slack, other_slack)
+        yield Story(aws, endpoint, slack, other_slack, a_clone(tmp_path))
+
+
+def environment_of(aws):
+    """What somebody has who deploys there, and a cdk that asks nobody else."""
+    silence = {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "true"}
+    path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return {**aws.environment, **silence, "CDK_HOME": str(aws.folder), "PATH": path}
+
+
+def a_clone(folder):
+    """A folder to pull into: there is a commit above it that it has not."""
+    upstream, clone = folder / "upstream", folder / "burstwatch"
+    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
+
+    def git(*words):
+        subprocess.run(["git", *who, *words], check=True, capture_output=True, timeout=60)
+
+    git("init", "--quiet", upstream)
+    git("-C", upstream, "commit", "--quiet", "--allow-empty", "--message", "old")
+    git("clone", "--quiet", upstream, clone)
+    (upstream / "NEWS").write_text("what an upgrade brings\n")
+    git("-C", upstream, "add", "NEWS")
+    git("-C", upstream, "commit", "--quiet", "--message", "new")
+    return clone
 
 
 def test_the_deployed_watchdog_tells_its_story(story, tmp_path):
     with logs_shown(story):
         the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(story)
-        another_deployment_comes_later(story, tmp_path)
+        another_deployment_comes_later(story)
         a_policy_is_pushed_and_a_volume_held(story, tmp_path)
         what_drains_is_told_and_flipped_though_a_request_is_poison(story)
         the_second_deployment_has_only_proposed(story)
@@ -174,9 +210,14 @@ def test_the_deployed_watchdog_tells_its_story(story, tmp_path):
 
 
 def the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(story):
-    bootstrap(story.aws)
-    deploy(story.aws)
-    assert "(no changes)" in deploy(story.aws)
+    prepare = the_line("docs/deploying.md", "cdk bootstrap")
+    put_there = the_line("docs/deploying.md", "cdk deploy")
+    both = the_line("README.md", "cdk bootstrap && cdk deploy")
+    assert both.text == f"{without_comment(prepare.text)} && {put_there.text}"
+    story.paste(both)
+    said = story.paste(the_line("docs/deploying.md", "git pull && make setup && cdk diff && cdk deploy"))
+    assert (story.checkout.folder / "NEWS").exists()
+    assert "(no changes)" in said
     story.stage = DeployedStage.find(story.aws, story.endpoint)
     assert set(story.stage.functions) == {"watch", "flip", "settle", "notify"}
     story.stage.set_schedule(is_on=False)
@@ -184,12 +225,11 @@ def the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(story):
     story.stage.tell_slack(story.slack.url)
 
 
-def another_deployment_comes_later(story, tmp_path):
-    file = tmp_path / "second.yaml"
-    file.write_text(SECOND)
+def another_deployment_comes_later(story):
+    (story.checkout.folder / "stage.yaml").write_text(SECOND)
     secrets = story.aws.client("secretsmanager")
     secrets.create_secret(Name="second-slack", SecretString=json.dumps({"url": story.other_slack.url}))
-    deploy(story.aws, "-c", f"stage={file}")
+    story.paste(the_line("docs/deploying.md", "cdk deploy --all -c stage=stage.yaml"))
     story.second = DeployedStage.find(story.aws, story.endpoint, name="second")
     story.second.set_schedule(is_on=False)
     story.second.look_at_the_lab()
@@ -343,7 +383,9 @@ def contexts(message):
 
 
 def the_ledger_outlives_the_stack(story):
-    story.aws.run_cdk("destroy", "--all", "--force")
+    destroy = the_line("runbooks/Uninstall.md", "cdk destroy")
+    assert the_line("docs/deploying.md", "cdk destroy").text == destroy.text
+    story.paste(destroy)
     assert story.stage.table in story.aws.client("dynamodb").list_tables()["TableNames"]
     names = [
         function["FunctionName"] for function in story.aws.client("lambda").list_functions()["Functions"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from botocore.config import Config
 from botocore.validate import ParamValidator
 from operators_desk import ROOT, START, OperatorsDesk
 from some_functions import Functions
+from stand_ins import STAND_INS, Said
 
 from burstctl import asking
 from burstctl.main import main
@@ -140,6 +141,7 @@ class Stage:
     @contextmanager
     def terminal(self):
         answered = {"burstctl": self.answer_burstctl, "aws": self.answer_aws, "ddprobe": self.answer_ddprobe}
+        answered |= {name: partial(_stood_in_for, stands_in) for name, stands_in in STAND_INS.items()}
         with Terminal(self.desk.directory, answered, self._now).open() as opened:
             yield opened
 
@@ -206,6 +208,11 @@ class Stage:
         command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", str(place), *words[1:]]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return 0, [(1, ran.stdout), (2, ran.stderr)]
+
+
+def _stood_in_for(stands_in: Callable[..., Said], asked: Asked) -> tuple[int, list[tuple[int, str]]]:
+    code, out, err = stands_in(asked.words)
+    return code, [(1, out), (2, err)]
 
 
 @cache

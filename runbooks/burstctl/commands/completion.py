@@ -1,18 +1,11 @@
 """``burstctl completion``: what makes a shell complete its commands and options."""
 
-from typing import Final
-
 import click
-from click.shell_completion import get_completion_class
 
 from burstctl.command import Command
+from burstctl.completing import SCRIPTS
 from burstctl.exits import Exit
 from burstctl.output import show
-
-SHELLS: Final = ("bash", "zsh", "fish")
-NAME: Final = "burstctl"
-INSTRUCTION: Final = "_BURSTCTL_COMPLETE"
-"""By this variable the shell asks; click looks for it before anything else."""
 
 
 @click.command(
@@ -24,13 +17,11 @@ INSTRUCTION: Final = "_BURSTCTL_COMPLETE"
     ),
     page="runbooks/README.md",
 )
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(list(SCRIPTS)))
 def completion(shell: str) -> Exit:
     """Print what makes SHELL complete commands, options and their words.
 
-    AWS is not asked while you type: volumes are not completed.
+    AWS is not asked while you type: volumes are not completed. A bash must be 4.4 or newer.
     """
-    found = get_completion_class(shell)
-    assert found is not None
-    show(found(click.get_current_context().find_root().command, {}, NAME, INSTRUCTION).source().strip("\n"))
+    show(SCRIPTS[shell].rstrip("\n"))
     return Exit.FINE

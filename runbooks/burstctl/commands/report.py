@@ -1,5 +1,6 @@
 """``burstctl report``: the fleet on one page, to look at, to send and to print."""
 
+import sys
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -14,12 +15,13 @@ from burstctl.output import complain, say, show, to_json
 from burstctl.report.deeds import count_deeds
 from burstctl.report.gathering import MOST_USD, Reported, make_report
 from burstctl.report.page import render_page, require_templates
-from burstctl.report.writing import STDOUT, check_writable, shown_path, write_out, write_whole
 from burstctl.telling import tell_failures, tell_holds
 from burstctl.volume_words import LONGEST_SENTENCE
+from burstctl.whole_file import check_writable, shown_path, write_whole
 from burstwatch.core.words import format_instant, printable
 
 SCHEMA: Final = "burstwatch.page/v1"
+STDOUT: Final = Path("-")
 _DAY: Final = timedelta(hours=24)
 
 
@@ -61,7 +63,8 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> Exit:
     if options.json and path == STDOUT:
         raise click.UsageError("--json and --html - both want stdout: give --html a file.")
     require_templates()
-    check_writable(path)
+    if path != STDOUT:
+        check_writable(path, "--html")
     with reading_desk(options) as desk:
         made = make_report(desk, last=last, assumes_yes=yes)
         tell_failures(made.report)
@@ -70,13 +73,20 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> Exit:
             return Exit.FAILED
         page = render_page(made, last=last, runbooks_url=desk.shell.policy.alerts.runbooks_url)
         if path == STDOUT:
-            write_out(page)
+            _write_out(page)
         else:
-            write_whole(path, page)
+            write_whole(path, page.encode(errors="replace"))
         if options.json:
             show(to_json(_document(made, path, page)))
         _tell(made, path, page)
         return Exit.FAILED if made.has_failed else Exit.FINE
+
+
+def _write_out(page: str) -> None:
+    """Write the page to stdout as it is: in another encoding its style and script would not be run."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    show(page)
 
 
 def _tell(made: Reported, path: Path, page: str) -> None:

@@ -1,40 +1,34 @@
-"""A file that is either the old one or the whole new one."""
+"""A file that somebody named to be written: it is either the old one or the whole new one."""
 
 import os
-import sys
 from pathlib import Path
 from secrets import token_hex
-from typing import Final
 
-from burstctl.output import show
 from burstctl.volume_words import LONGEST_SENTENCE
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.words import printable
 from burstwatch.settings import SettingsError
-
-STDOUT: Final = Path("-")
 
 
 class WritingError(BurstwatchError):
     """The file could not be written; what was there is there still."""
 
 
-def check_writable(path: Path) -> None:
-    """Find out before any work whether a file could be made there.
+def check_writable(path: Path, option: str) -> None:
+    """Find out before any work whether a file could be made there; ``option`` is what it was named with.
 
     Raises:
         SettingsError: it is a directory, or there is no such directory, or it may not be written to.
     """
-    if path == STDOUT or _is_pipe_or_device(path):
+    if _is_pipe_or_device(path):
         return
-    shown, folder = shown_path(path), shown_path(path.parent)
+    shown, folder = f"{option} {shown_path(path)}", shown_path(path.parent)
     if path.is_dir():
-        inside = shown_path(path / "report.html")
-        raise SettingsError(f"{shown} is a directory: name a file in it, such as {inside}")
+        raise SettingsError(f"{shown} is a directory: name a file in it")
     if not path.parent.is_dir():
-        raise SettingsError(f"there is no directory {folder} to write {path.name} to: make it first")
+        raise SettingsError(f"{shown}: there is no directory {folder}; make it first")
     if not os.access(path.parent, os.W_OK):
-        raise SettingsError(f"{folder} may not be written to: name a file elsewhere, or - for stdout")
+        raise SettingsError(f"{shown}: {folder} may not be written to; name another place")
 
 
 def shown_path(path: Path) -> str:
@@ -42,14 +36,7 @@ def shown_path(path: Path) -> str:
     return printable(str(path), LONGEST_SENTENCE)
 
 
-def write_out(text: str) -> None:
-    """Write the page to stdout as it is: in another encoding its style and script would not be run."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    show(text)
-
-
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Write beside the file and rename: whoever reads meanwhile sees the old one or the new one.
 
     What is no file, such as a pipe or /dev/null, is written to and stays what it is.
@@ -59,9 +46,9 @@ def write_whole(path: Path, text: str) -> None:
     """
     try:
         if _is_pipe_or_device(path):
-            path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+            path.write_bytes(content)
         else:
-            _replace(path.resolve(), text)
+            _replace(path.resolve(), content)
     except OSError as error:
         reason = error.strerror or str(error)
         raise WritingError(
@@ -69,10 +56,10 @@ def write_whole(path: Path, text: str) -> None:
         ) from error
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: bytes) -> None:
     made = path.with_name(f".burstctl-{token_hex(6)}")
     try:
-        made.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        made.write_bytes(content)
         if path.exists():
             made.chmod(path.stat().st_mode & 0o777)
         made.replace(path)

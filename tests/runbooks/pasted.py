@@ -1,0 +1,42 @@
+"""Commands of pages that other tests run, where there is what they need: by their page and how they begin.
+
+A test that runs one asks here for it, so that it runs what stands there; ``test_pages.py`` counts who asks.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.runbooks.shown import Command, Page
+
+ROOT = Path(__file__).parents[2]
+
+
+def the_line(page: str, beginning: str) -> Command:
+    """The command of a page that begins so, or is that but for its comment; it may stand there twice."""
+    return _lines(page, beginning)[0]
+
+
+def _lines(page: str, beginning: str) -> list[Command]:
+    found = [each for each in Page.read(ROOT / page).commands if each.text.startswith(beginning)]
+    found = [each for each in found if without_comment(each.text) == beginning] or found
+    texts = {each.text for each in found}
+    assert len(texts) == 1, f"{page} has {len(texts)} commands that begin with {beginning!r}, not one"
+    return found
+
+
+def without_comment(text: str) -> str:
+    """The command alone."""
+    return text.partition("  #")[0].strip()
+
+
+def lines_run_elsewhere() -> Iterator[tuple[Path, int, str]]:
+    """Page, line number and the test that asks for the command there."""
+    for path in sorted((ROOT / "tests").glob("*/test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Name("the_line"), args=[ast.Constant(str(page)), ast.Constant(str(beginning))]
+                ):
+                    name = str(path.relative_to(ROOT))
+                    yield from ((ROOT / page, each.line, name) for each in _lines(page, beginning))
