@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
 
-.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer packages man lock bench clean
+.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer packages man lock bench proof clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -87,6 +87,22 @@ bench: setup
 	$(BIN)/python lab/bench/organisation.py
 	$(BIN)/python lab/bench/probe.py
 	$(BIN)/python lab/bench/deployed.py
+
+# the tables of docs/benchmarks.md and docs/reliability.md in one go; an hour or two. TRACES holds cloudphysics/, pcp/, nab/
+RECORDED = $(TRACES)/cloudphysics@1,4 $(TRACES)/pcp@4,8 $(TRACES)/nab@16,32
+proof: setup
+	@test -d "$(TRACES)" || { echo "make proof TRACES=FOLDER: the folder of the recordings, with cloudphysics, pcp and nab in it" >&2; exit 2; }
+	$(BIN)/burstlab score $(RECORDED) --picture build/score.png
+	$(BIN)/burstlab score $(RECORDED) --every 4 --held queued
+	$(BIN)/burstlab faults --on desk
+	$(BIN)/burstlab faults --on deployed
+	$(BIN)/burstlab crowd --watchdogs 2
+	$(BIN)/burstlab crowd --watchdogs 10
+	$(BIN)/burstlab crowd --watchdogs 2 --ledger dynamodb
+	$(BIN)/burstlab crowd --watchdogs 10 --ledger dynamodb
+	$(BIN)/burstlab crowd --watchdogs 2 --kill-at 1-40
+	$(BIN)/burstlab month
+	$(MAKE) bench
 
 # the templates of the default stage, checked by cdk-nag; `make synth STAGE=stage.yaml` for another
 synth: setup
