@@ -1,3 +1,4 @@
+import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,6 +20,9 @@ from burstwatch.core.windows import Occurrence, Span, WindowState
 from burstwatch.core.windows import Phase as WindowPhase
 
 pytest_plugins = ["probing"]  # the fixtures of tests/probe: a second conftest.py would hide this one's names
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""In the background it may be ignored, and then would be in every process that a test starts."""
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

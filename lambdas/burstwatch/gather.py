@@ -18,7 +18,8 @@ from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.target import InstanceLimits
 from burstwatch.core.volume import Volume
 
-_LONG_SPAN_S: Final = PERIOD_S * (max(HORIZONS_MIN) + 5)
+_HORIZON_S: Final = PERIOD_S * max(HORIZONS_MIN)
+_LATE_S: Final = PERIOD_S * 5
 
 _TIME_FOR_CAUSES_S: Final = 30.0
 """A pass that is slower asks no more: its alerts are to be out before its tick is anybody's again."""
@@ -43,6 +44,7 @@ class Gathering:
     cloudwatch: CloudWatchReader
     now_s: float
     gap_after_s: float
+    metric_lag_s: float = _LATE_S
     causes: CauseReader | None = None
     failures: list[str] = field(default_factory=list)
     undescribed: set[str] = field(default_factory=set)
@@ -127,12 +129,13 @@ class Gathering:
     def balances(self, due: Sequence[DueVolume], in_focus: set[str]) -> dict[str, Series | AwsFailure]:
         """Burst balances by volume id.
 
-        Volumes in focus are read over the longest horizon, the others as far back as a gap is told from.
+        Volumes in focus are read over the longest horizon before the newest minute that CloudWatch may show,
+        the others as far back as a gap is told from.
         Where all fit into one call they share the longer span: it costs the same.
         """
         polled = [one.volume.volume_id for one in due if one.is_polled]
         short_s = self.gap_after_s + PERIOD_S
-        long_s = max(_LONG_SPAN_S, short_s)
+        long_s = max(_HORIZON_S + max(_LATE_S, self.metric_lag_s), short_s)
         if len(polled) <= _ONE_CALL:
             return self._read_balances(polled, long_s)
         near = [volume_id for volume_id in polled if volume_id in in_focus]

@@ -52,5 +52,6 @@ class Shell:
             cloudwatch=self.cloudwatch,
             now_s=now_s,
             gap_after_s=self.policy.telemetry.gap_after.total_seconds(),
+            metric_lag_s=self.policy.cadence.metric_lag.total_seconds(),
             causes=self.causes,
         )

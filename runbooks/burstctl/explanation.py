@@ -266,7 +266,7 @@ def _next_levels(level: Level, policy: Policy) -> list[str]:
         Level.WATCH: f"at {cadence.calm_from_pct:g} % or more, two minutes running",
         Level.WARNING: f"when the estimate is beyond {span(levels.warning_leave)}, {still}",
         Level.CRITICAL: f"when the estimate is beyond {span(levels.critical_leave)}, {still};"
-        f" where the bound is {span(NEAR * cadence.act_lead)} or less: for {span(RESTED)}",
+        f" where the bound is {span(NEAR * cadence.act_lead)} or less, only if not fallen for {span(RESTED)}",
         Level.EXHAUSTED: f"at {levels.exhausted_leave_pct:g} % or more, two minutes running",
     }
     worse = [f"{entered}: {when}" for entered, when in entering if entered.rank > level.rank]

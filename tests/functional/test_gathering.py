@@ -1,5 +1,6 @@
 """What a pass asks of AWS beyond balances: modifications, operations, and what the instances allow."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 
@@ -15,6 +16,7 @@ from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.bootstrap import build_client
+from burstwatch.core.plan import DueVolume
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.target import InstanceLimits
 from burstwatch.gather import Gathering
@@ -134,6 +136,19 @@ def test_operations_are_read_as_far_back_as_is_asked(lab, look, chosen, minutes)
     lab.clock.advance(3_600)
     reads, writes = look().operations([volume_id], **chosen)[volume_id]
     assert (len(reads), len(writes)) == (minutes, minutes)  # the newest minute is not out yet
+
+
+# -------------------------------------------------------------------------------------------------- balances
+
+
+@pytest.mark.parametrize(("metric_lag_s", "minutes"), [(60.0, 64), (300.0, 64), (600.0, 69)])
+def test_balances_reach_an_hour_back_from_the_latest_minute(lab, look, metric_lag_s, minutes):
+    volume_id = lab.fleet.add(LabVolume(size_gib=100))
+    lab.clock.advance(2 * 3_600)
+    gathering = replace(look(), metric_lag_s=metric_lag_s)
+    [volume], _ = gathering.by_id([volume_id])
+    balances = gathering.balances([DueVolume(volume=volume)], {volume_id})
+    assert len(balances[volume_id]) == minutes  # the newest minute is not out yet
 
 
 # --------------------------------------------------------------------------------------- what instances allow

@@ -104,11 +104,31 @@ def test_whatever_comes_is_read_as_botocore_does_or_left_to_it(elements):
         body_of("<volumeSet><item><size>large</size></item></volumeSet>"),
         body_of("<volumeSet><item><size>1</size><size>2</size></item></volumeSet>"),
         body_of("<volumeSet/>", root="e:r", namespace=f' xmlns:e="{NAMESPACE}"'),
+        body_of(f'<volumeSet xmlns="{NAMESPACE}"/>'),
+        body_of('<volumeSet><item><e:size xmlns:e="elsewhere">1</e:size></item></volumeSet>'),
     ],
 )
 def test_what_is_strange_is_left_to_botocore(body):
     with pytest.raises(ValueError):
         read(body)
+
+
+def test_words_that_look_like_the_namespace_are_left_alone():
+    inside = '<volumeSet><item><snapshotId>see xmlns="it" there</snapshotId></item></volumeSet>'
+    assert read(body_of(inside, namespace=""))["Volumes"] == [{"SnapshotId": 'see xmlns="it" there'}]
+
+
+@pytest.mark.parametrize("instant", ["0001-01-01T00:00:00+05:00", "1e300"])
+def test_an_instant_that_no_clock_shows_is_an_answer_that_failed(instant):
+    body = body_of(f"<volumeSet><item><createTime>{instant}</createTime></item></volumeSet>")
+    session = Session()
+    wire.quicken(session)
+    wire.parse_strictly(session)
+    with loopback_aws(lambda *_: Answer(body)) as aws:
+        client = aws.client("ec2", session=session)
+        wire.attach(client)
+        with pytest.raises(ResponseParserError, match="no answer of AWS's"):
+            client.describe_volumes()
 
 
 def test_an_answer_that_is_no_xml_ends_as_it_does_without_us():

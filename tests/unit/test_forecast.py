@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.forecast import forecast, not_falling_for
+from burstwatch.core.forecast import drains_over_horizons, forecast, not_falling_for
 from burstwatch.core.samples import Series
 from conftest import balances
 
@@ -26,6 +26,20 @@ def test_the_estimate_is_never_earlier_than_the_bound():
     # A fall of 10 % a minute is faster than physics allow: the bound, 20 % / 3 % a minute = 400 s, holds.
     seen = forecast(balances(*falling(70, 10, 6)), baseline=300, age_s=0)
     assert seen.time_to_empty_s == seen.soonest_empty_s == pytest.approx(400)
+
+
+@pytest.mark.parametrize(
+    ("values", "refills"),
+    [
+        (falling(10, -0.3, 8), True),
+        (falling(30, 1, 8), False),
+        ([0.0] * 8, False),
+        ([50.0] * 8, False),
+        ([4.0, 4.3], False),
+    ],
+)
+def test_a_bucket_that_gains_refills_and_one_that_is_held_at_empty_does_not(values, refills):
+    assert forecast(balances(*values), baseline=300, age_s=60).refills is refills
 
 
 def test_one_noisy_minute_does_not_alarm():
@@ -99,6 +113,26 @@ def test_two_samples_tell_that_it_falls_but_not_how_long_it_lasts():
     assert seen.time_to_empty_s is None
 
 
+@pytest.mark.parametrize(("values", "falls"), [((44.0, 43.0, 40.0), True), ((44.0, 40.0, 40.0), False)])
+def test_of_a_few_samples_the_newest_two_say_whether_it_falls(values, falls):
+    assert forecast(balances(*values), baseline=100, age_s=0).draining is falls
+
+
+def test_without_samples_there_is_nothing_to_forecast():
+    assert drains_over_horizons(Series()) == ()
+    with pytest.raises(ValueError, match="no sample to forecast from"):
+        forecast(Series(), baseline=100, age_s=0)
+
+
+def test_a_fall_that_only_took_back_what_was_earned_is_no_drain():
+    # Ten minutes ago it had what it has now; the five minutes of fall are believed for fifteen, and it lasts
+    # for eight hours.
+    up_and_down = [50.0, 50.1, 50.2, 50.3, 50.4, 50.5, 50.4, 50.3, 50.2, 50.1, 50.0]
+    seen = forecast(balances(*up_and_down), baseline=300, age_s=0)
+    assert seen.drains[-1].per_s == 0.0
+    assert (seen.draining, seen.time_to_empty_s) == (False, None)
+
+
 def test_horizons_reach_over_a_gap_only_so_far():
     newest = 60 * 1_000
     over_a_gap = Series.of([(newest - 60 * 7, 50.0), (newest, 43.0)])
@@ -126,6 +160,10 @@ def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizo
         ([50.0, 50.5, 51.0, 50.8, 51.3, 51.2, 52.3, 52.8, 53.3, 53.8, 54.3], False),
         ([50.0, 50.5, 51.0, 51.5, 52.0, 52.5, 53.0, 53.5, 54.0, 54.5, 54.3], False),
         ([50.0] * 5, False),
+        # One deep fall is forgiven only if it is made good.
+        ([50.0] * 4 + [45.0] * 7, False),
+        ([50.0] + [49.0] * 9 + [50.0], True),
+        ([50.0] + [49.0] * 9 + [49.5], False),
     ],
 )
 def test_not_falling_needs_the_whole_span_with_one_noisy_minute_at_most(values, expected):

@@ -1,6 +1,9 @@
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
-from burstwatch.core.levels import Level, judge
+from burstwatch.core.levels import Level, explain_level, judge
 from burstwatch.core.policy import Policy
 from conftest import a_volume, an_assessment, balances
 
@@ -72,11 +75,22 @@ def test_levels_are_entered_by_their_rules(values, level):
         # watch: until 97 %, seen twice.
         (Level.WATCH, [96.9] * 5, Level.WATCH),
         (Level.WATCH, [96.9, 97.0], Level.WATCH),
+        (Level.WATCH, [96.9, 97.0, 97.0], Level.OK),
         (Level.WATCH, [97.0] * 5, Level.OK),
     ],
 )
 def test_levels_are_left_farther_out_than_they_are_entered(last, values, level):
     assert level_of(*values, last=last) is level
+
+
+def test_a_full_volume_is_not_critical_however_long_acting_takes():
+    """With so much time for acting full burst could end even a full one within twice of it."""
+    slow = replace(POLICY, cadence=replace(POLICY.cadence, act_lead=timedelta(minutes=17)))
+    refilled = an_assessment(balances(96.0, *[100.0] * 30, 99.9, *[100.0] * 30))
+    assert judge(refilled, Level.CRITICAL, slow) is Level.OK
+    nearly = an_assessment(balances(*[96.9] * 30, 96.8, *[96.9] * 30))
+    assert judge(nearly, Level.CRITICAL, slow) is Level.CRITICAL
+    assert "not rested for an hour" in explain_level(nearly, Level.CRITICAL, slow)
 
 
 @pytest.mark.parametrize("last", [Level.WARNING, Level.CRITICAL])
@@ -100,8 +114,67 @@ def test_a_fall_below_the_bound_of_which_nothing_more_is_known_is_critical():
 def test_without_data_the_level_is_unknown_whatever_it_was():
     missing = an_assessment(None, read_error="throttled")
     assert judge(missing, Level.CRITICAL, POLICY) is Level.UNKNOWN
+    assert explain_level(missing, Level.UNKNOWN, POLICY) == "throttled"
+    silent = an_assessment(None)
+    assert explain_level(silent, Level.UNKNOWN, POLICY) == str(silent.unknown_reason)
 
 
 def test_old_data_counts_from_its_own_minute():
     # 40 % of 100 GiB lasts 13.3 min at the worst; read 6 min ago it may last 7.3 min, less than act_lead.
     assert level_of(*falling_to(40, 0.01), newest="11:53") is Level.WARNING
+
+
+# 0.1 % up, 0.1 % down, for half an hour: it falls all the time, and is where it was.
+TEETH = [50.0, 49.9] * 15 + [50.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "level"),
+    [
+        (TEETH, Level.WATCH),
+        # 0.01 % in half an hour are 0.3 credits a second: little, but not nothing.
+        ([50.01, *TEETH[1:]], Level.WARNING),
+        (TEETH[2:], Level.WARNING),
+        ([60.0], Level.WARNING),
+    ],
+)
+def test_a_warning_without_an_estimate_is_left_after_half_an_hour_in_which_nothing_was_lost(values, level):
+    assert level_of(*values, last=Level.WARNING) is level
+
+
+@pytest.mark.parametrize(
+    ("last", "values", "level", "why"),
+    [
+        (Level.OK, falling_to(29, 2, 31), Level.CRITICAL, "at this pace it is dry within 15 min"),
+        (Level.OK, falling_to(23, 2.9, 11), Level.CRITICAL, "at this pace it is dry within 8 min"),
+        (
+            Level.CRITICAL,
+            [47.0] * 60,
+            Level.CRITICAL,
+            "full burst would empty it within 16 min, and it has not rested for an hour yet",
+        ),
+        (
+            Level.CRITICAL,
+            [52.0] * 9,
+            Level.CRITICAL,
+            "it was critical and has not recovered for 10 min yet",
+        ),
+        (Level.OK, falling_to(50, 0.9, 40), Level.WARNING, "at this pace it is dry within 60 min"),
+        (
+            Level.OK,
+            falling_to(24, 0.01),
+            Level.WARNING,
+            "it drains, and full burst would empty it within 8 min",
+        ),
+        (
+            Level.WARNING,
+            falling_to(60, 0.7, 50),
+            Level.WARNING,
+            "it was warning and has not recovered for 10 min yet",
+        ),
+    ],
+)
+def test_the_rule_is_told_that_put_it_there(last, values, level, why):
+    assessment = an_assessment(balances(*values))
+    assert judge(assessment, last, POLICY) is level
+    assert explain_level(assessment, level, POLICY) == why

@@ -44,7 +44,7 @@ def test_only_a_gp2_below_a_thousand_gib_lives_on_credits(volume, expected):
     assert can_burst(a_volume(**volume)) is expected
 
 
-def wanted(level=Level.OK, windows=None, policy=None, volume=None, **wishes):
+def wanted(level=Level.OK, windows=None, policy=None, volume=None, *, refills=False, **wishes):
     return want_out(
         volume or a_volume(),
         level,
@@ -52,6 +52,7 @@ def wanted(level=Level.OK, windows=None, policy=None, volume=None, **wishes):
         windows,
         because="18 % left",
         policy=policy or Policy(),
+        refills=refills,
     )
 
 
@@ -74,6 +75,13 @@ def test_a_draining_volume_is_wanted_out_from_the_level_the_policy_names(level, 
     want = wanted(level, policy=Policy(flip=FlipPolicy(act_at=act_at)))
     told = Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=f"{level}: 18 % left")
     assert want == (told if expected else None)
+
+
+@pytest.mark.parametrize("level", [Level.CRITICAL, Level.EXHAUSTED])
+def test_a_volume_that_refills_is_wanted_out_only_for_what_else_speaks_for_it(level):
+    assert wanted(level, refills=True) is None
+    assert wanted(level, refills=True, is_critical=True).cause is Cause.CRITICAL
+    assert wanted(level, a_window_state(), refills=True).cause is Cause.WINDOW
 
 
 @pytest.mark.parametrize(

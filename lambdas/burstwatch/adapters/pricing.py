@@ -133,10 +133,11 @@ def _products(client: Any, region: str, family: str, faults: list[str]) -> Itera
                 product = json.loads(text)
             except (TypeError, ValueError, RecursionError):
                 product = None
+            fault = f"AWS's price list, {family} in {region}: a product is not readable"
             if isinstance(product, dict):
                 yield product
-            else:
-                faults.append(f"AWS's price list, {family} in {region}: a product is not readable")
+            elif fault not in faults:
+                faults.append(fault)
 
 
 def _own_usage(product: Mapping[str, Any], region: str) -> str | None:

@@ -114,7 +114,7 @@ def _read_listing(
         return
     try:
         found, rest = read_listing(response_dict["body"], operation_model, _instant)
-    except ValueError:
+    except (ValueError, OverflowError, RuntimeError):  # the last two of an instant that no clock shows
         return
     customized_response_dict.update(found)
     response_dict["body"] = rest

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 LISTINGS: Final = ("DescribeVolumes", "DescribeVolumesModifications", "DescribeInstances")
 """What is large in a large fleet."""
 
-_NAMESPACE: Final = re.compile(rb'\sxmlns="[^"]*"')
+_NAMESPACE: Final = re.compile(rb'\A(\s*(?:<\?xml[^>]*>\s*)?<\w+)\sxmlns="[^"]*"')
 _Read: TypeAlias = Callable[[Element], Any]
 _ReadInstant: TypeAlias = Callable[[str], Any]
 
@@ -25,7 +25,7 @@ def read_listing(body: bytes, operation: "OperationModel", instant: _ReadInstant
     """
     parser = XMLParser(encoding="utf-8")  # noqa: S314 - AWS's own words, and botocore parses them no other way
     try:
-        parser.feed(_NAMESPACE.sub(b"", body, count=1))  # all tags are in one: without it they are shorter
+        parser.feed(_NAMESPACE.sub(rb"\1", body))  # all tags are in one: without it they are shorter
         root = parser.close()
     except ParseError as error:
         raise ValueError(str(error)) from error
@@ -73,7 +73,7 @@ def _text(element: Element) -> str:
 
 
 def _structure(members: dict[str, tuple[str, _Read]]) -> _Read:
-    """Members by their tags; one that comes twice is nothing that EC2 says."""
+    """Members by their tags; one that comes twice, or from elsewhere, is nothing that EC2 says."""
 
     def read(element: Element) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -83,6 +83,8 @@ def _structure(members: dict[str, tuple[str, _Read]]) -> _Read:
                 if name in found:
                     raise ValueError(f"{child.tag} comes twice")
                 found[name] = read_member(child)
+            elif "}" in child.tag:
+                raise ValueError(f"{child.tag} has a namespace of its own")
         return found
 
     return read

@@ -112,8 +112,6 @@ def find_fall(balance: Series, *, period_s: int = PERIOD_S) -> Fall | None:
         at -= 1
     earliest = max(first, at - max(_STRETCHES))
     knee = max(range(earliest, at + 1), key=lambda index: values[index] + steady * starts_s[index])
-    if values[knee] <= values[last]:
-        return None
     return Fall(
         began_s=starts_s[knee] + period_s,
         ended_s=starts_s[last] + period_s,

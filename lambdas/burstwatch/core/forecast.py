@@ -66,6 +66,11 @@ class Forecast:
     at_pace_s: float | None = None
     drains: tuple[Drain, ...] = ()
 
+    @property
+    def refills(self) -> bool:
+        """Whether it gained over five minutes; a bucket that is held at empty does not."""
+        return not self.draining and self.drain_per_s is not None and self.drain_per_s < 0
+
 
 def drains_over_horizons(balance: Series) -> tuple[Drain, ...]:
     """Drain rates up to the newest sample, shortest horizon first; horizons without samples are left out."""

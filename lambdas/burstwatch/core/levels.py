@@ -72,7 +72,7 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
         case Level.EXHAUSTED:
             why = f"it was exhausted and is not back at {levels.exhausted_leave_pct:g} % for two minutes"
         case Level.CRITICAL:
-            why = _why_critical(forecast, policy)
+            why = _why_critical(assessment, forecast, policy)
         case Level.WARNING:
             why = _why_warning(forecast, policy)
         case Level.WATCH:
@@ -82,12 +82,12 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
     return why
 
 
-def _why_critical(forecast: Forecast, policy: Policy) -> str:
+def _why_critical(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:
     if _is_confirmed(forecast, policy):
         return f"at this pace it is dry within {_minutes(policy.levels.critical_within)}"
     if _is_out_of_time(forecast, policy):
         return f"at this pace it is dry within {_minutes(policy.cadence.act_lead)}"
-    if _is_bound_near(forecast, policy, NEAR):
+    if _must_rest(assessment, policy):
         within = NEAR * policy.cadence.act_lead
         return f"full burst would empty it within {_minutes(within)}, and it has not rested for an hour yet"
     return f"it was critical and has not recovered for {_minutes(policy.levels.refilling_for)} yet"
@@ -132,12 +132,19 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
         return True
     if last_level.rank < Level.CRITICAL.rank:
         return False
-    if _is_bound_near(forecast, policy, NEAR):
+    if _must_rest(assessment, policy):
         return not not_falling_for(assessment.balance, int(RESTED.total_seconds()), forgiven=0)
     return not (
         _has_stopped_falling(assessment, policy)
         or _is_dry_after(forecast, policy.levels.critical_leave.total_seconds())
     )
+
+
+def _must_rest(assessment: Assessment, policy: Policy) -> bool:
+    """Full burst could soon empty it; a volume that is calm again has rested, however long acting takes."""
+    assert assessment.forecast is not None
+    is_calm = min(assessment.balance.last(2)) >= policy.cadence.calm_from_pct
+    return not is_calm and _is_bound_near(assessment.forecast, policy, NEAR)
 
 
 def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bool:

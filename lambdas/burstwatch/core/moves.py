@@ -52,7 +52,15 @@ def consider(
     if state.flip is not None:
         return _consider_return(assessment, state, state.flip, wishes, around, policy=policy, now_s=now_s)
     because = explain_level(assessment, level, policy)
-    want = want_out(assessment.volume, level, wishes, around.windows, because=because, policy=policy)
+    want = want_out(
+        assessment.volume,
+        level,
+        wishes,
+        around.windows,
+        because=because,
+        policy=policy,
+        refills=assessment.forecast is not None and assessment.forecast.refills,
+    )
     if wishes.mode is Mode.OBSERVE:
         return Move(state=state)
     events: list[Event] = []

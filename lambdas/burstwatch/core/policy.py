@@ -219,7 +219,9 @@ class LevelPolicy:
     exhausted_pct: float = _setting(parse_pct, 1.0, "exhausted at or below this balance")
     exhausted_leave_pct: float = _setting(parse_pct, 5.0, "no longer exhausted at or above this balance")
     critical_within: timedelta = _setting(
-        parse_span, timedelta(minutes=15), "critical when dry within this time"
+        parse_span,
+        timedelta(minutes=15),
+        "critical when a drain that lasted twice as long ends within this time, 30m at most",
     )
     critical_leave: timedelta = _setting(
         parse_span, timedelta(minutes=30), "no longer critical beyond this time"

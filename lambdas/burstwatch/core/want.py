@@ -54,15 +54,25 @@ def can_burst(volume: Volume) -> bool:
 
 
 def want_out(
-    volume: Volume, level: Level, wishes: Wishes, windows: WindowState | None, *, because: str, policy: Policy
+    volume: Volume,
+    level: Level,
+    wishes: Wishes,
+    windows: WindowState | None,
+    *,
+    because: str,
+    policy: Policy,
+    refills: bool = False,
 ) -> Want | None:
-    """Why a volume that is not flipped should be, None where it should not."""
+    """Why a volume that is not flipped should be, None where it should not.
+
+    One that ``refills`` keeps its level for a while, and needs nothing for it.
+    """
     if not can_burst(volume):
         return None
     if wishes.is_critical:
         reason = "it is tagged critical and sits on burst storage"
         return Want(direction=Direction.OUT, cause=Cause.CRITICAL, reason=reason)
-    if level.rank >= Level(policy.flip.act_at).rank:
+    if level.rank >= Level(policy.flip.act_at).rank and not refills:
         return Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=f"{level}: {because}")
     if windows is not None and windows.wants_flip:
         reason = window_words(windows)
