@@ -55,7 +55,7 @@ CAST: Final = (
     Actor(
         name="nightly",
         size_gib=100,
-        load="nightly-batch:17",
+        load="nightly-batch:17*0.7",
         story="a batch, 17:00 to 19:00",
         tags=_AUTO | {TARGET: "io1"},
     ),
@@ -81,7 +81,7 @@ CAST: Final = (
         load="steady:450",
         story="a little over its baseline",
         tags=_AUTO | {TARGET: "io1"},
-        balance_pct=50,
+        balance_pct=43,
     ),
     Actor(
         name="reports",

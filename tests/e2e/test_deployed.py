@@ -249,7 +249,7 @@ def what_drains_is_told_and_flipped_though_a_request_is_poison(story):
         MessageGroupId=story.reports,
         MessageDeduplicationId="poison",
     )
-    story.play(14, each=story.second.tick)
+    story.play(21, each=story.second.tick)
     assert story.stage.waiting(story.stage.flip_queue) == 1, "the poison is still in the queue"
     story.stage.set_visibility(5)  # from its second failure on, so that the third does not take minutes
     story.heard("builds", "flipped", "io1")

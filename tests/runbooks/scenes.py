@@ -73,7 +73,7 @@ def a_calm_fleet(stage: Stage) -> None:
 def a_fleet_of_six(stage: Stage) -> None:
     """One of each: draining fast, draining, draining slowly, calm, detached, and too large to run dry."""
     stage.write("policy.yaml", MIGRATION)
-    stage.add("build-3", "steady:3000", size_gib=8, balance_pct=70, minutes=13)
+    stage.add("build-3", "steady:3000", size_gib=8, balance_pct=99, minutes=22)
     stage.add_volume("billing-db", "steady:2400", balance_pct=75, minutes=12, tags=CI)
     stage.add("ci-docker-7", "docker-loop", size_gib=33, balance_pct=75, minutes=55)
     stage.add("etcd-0", "steady:120", size_gib=33, minutes=12)
@@ -114,7 +114,7 @@ def it_recovers(stage: Stage) -> None:
     add_draining(stage)
     stage.watch()
     stage.lab.fleet.set_load(VOLUME, "steady:40")
-    for _ in range(4):
+    for _ in range(13):
         stage.later(5)
         stage.watch()
 
