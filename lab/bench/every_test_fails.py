@@ -32,7 +32,7 @@ MUTANTS = ROOT / "build" / "mutants.json"
 
 NOT_COPIED = (".git", ".venv", "node_modules", "build", "demo", ".hypothesis", ".mypy_cache", ".ruff_cache")
 ASSERTED = ("AssertionError", "Failed: ", "assert ", "failed: ")
-LONGEST_S = 900
+LONGEST_S = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,14 +168,17 @@ def _run(tree: Path, file: str, test: str) -> Ran:
         f"--junitxml={report}",
     ]
     chosen = ["-k", test] if test else []
-    done = subprocess.run(
-        [*command, file, *chosen],
-        cwd=tree,
-        env=environment,
-        capture_output=True,
-        timeout=LONGEST_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [*command, file, *chosen],
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Ran(0, 0, {"pytest": f"no end within {LONGEST_S} s"})
     if not report.exists():
         return Ran(0, 0, {"pytest": done.stdout.decode()[-300:]})
     cases = list(ET.parse(report).iter("testcase"))  # noqa: S314 - what pytest just wrote

@@ -15,6 +15,7 @@ from burstwatch.core.advise import (
     Verdict,
     advise,
     is_advisable,
+    period_words,
     sum_advice,
 )
 from burstwatch.core.prices import US_EAST_1, Configuration, TypePrice, VolumeType, usd_per_month
@@ -206,7 +207,9 @@ def test_a_minute_counted_a_little_above_the_ceiling_asks_for_no_other_type():
 
 def test_an_oversized_gp3_and_an_io1_are_made_smaller():
     volume = a_volume_as(gp3(6_000, 500))
-    assert advise(a_case(volume=volume, usage=a_usage(1_000, 100))).target == gp3()
+    smaller = advise(a_case(volume=volume, usage=a_usage(1_000, 100)))
+    assert smaller.target == gp3()
+    assert "It is what it should be." not in smaller.reasons
     assert advise(a_case(volume=a_volume_as(IO1), usage=a_usage(500, 50))).target == gp3()
 
 
@@ -219,6 +222,21 @@ def test_a_gp3_that_is_what_it_should_be_stays():
 def test_a_gp3_held_back_at_what_it_has_is_made_larger():
     advice = advise(a_case(volume=a_volume_as(gp3()), usage=a_usage(2_950, 100)))
     assert advice.target == gp3(3_688)
+
+
+def test_a_gp3_held_back_at_the_most_that_its_size_has_stays_and_hears_so():
+    # 8 GiB have 8 x 500 = 4,000 IOPS at most, and 4,000 / 4 = 1,000 MiB/s with them; 990 x 1.25 are wanted.
+    volume = a_volume_as(gp3(4_000, 1_000), 8)
+    advice = advise(a_case(volume=volume, usage=a_usage(1_000, 990)))
+    assert advice.target == advice.options["gp3"].configuration == gp3(4_000, 1_000)
+    assert any(
+        said.startswith("Nothing AWS has at this size does better, although it") for said in advice.reasons
+    )
+
+
+@pytest.mark.parametrize(("period_s", "words"), [(60, "minute"), (300, "5-minute mean")])
+def test_periods_are_minutes_or_means(period_s, words):
+    assert period_words(period_s) == words
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ def test_only_a_gap_and_a_failed_read_are_faults(reason, is_fault):
 
 
 def test_a_volume_with_a_fresh_datapoint_is_no_fault():
-    assert not an_assessment(balances(50.0)).is_fault
+    seen = an_assessment(balances(50.0))
+    assert (seen.is_fault, seen.instance_stopped) == (False, False)
 
 
 @pytest.mark.parametrize(

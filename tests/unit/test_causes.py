@@ -100,6 +100,15 @@ def test_the_operations_of_the_fall_count_and_no_others():
     assert (found.read_iops, found.write_iops, found.read_kib, found.write_kib) == (100, 300, 4, 64)
 
 
+def test_operations_are_of_the_minutes_of_which_reads_and_writes_are_known():
+    many, few = balances(*[60] * 20), balances(*[120] * 5)
+    fall = a_fall()
+    fewer_writes = operations_in(fall, Traces(read_ops=many, write_ops=few), now_s=NOW_S)
+    assert (fewer_writes.minutes, fewer_writes.read_iops, fewer_writes.write_iops) == (5, 1, 2)
+    fewer_reads = operations_in(fall, Traces(read_ops=few, write_ops=many), now_s=NOW_S)
+    assert (fewer_reads.minutes, fewer_reads.read_iops, fewer_reads.write_iops) == (5, 2, 1)
+
+
 def test_sizes_are_of_the_minutes_of_which_both_are_known():
     ops, moved = balances(*[60] * 20), balances(*[60 * 8 * 1024] * 5)
     found = operations_in(a_fall(), Traces(read_ops=ops, write_ops=ops, read_bytes=moved), now_s=NOW_S)
@@ -164,6 +173,43 @@ def test_a_bucket_that_was_empty_all_the_hour_was_drained_too():
     empty = Series.of((at("00:00") - DAY_S + s, 0.0) for s in range(0, DAY_S, DAYS_PERIOD_S))
     found = compare_days(empty, a_fall())
     assert (found.known, found.alike) == (1, 1)
+
+
+def test_a_bucket_that_little_emptied_was_drained_too():
+    # From 2.4 % to 0.9 %: a fall too small to count, and yet it ran dry.
+    low = Series.of(
+        (at("00:00") - DAY_S + s, 2.4 if s < 11.5 * HOUR_S else 0.9) for s in range(0, DAY_S, DAYS_PERIOD_S)
+    )
+    found = compare_days(low, a_fall())
+    assert (found.known, found.alike) == (1, 1)
+
+
+def falls_at(*earlier_s: int) -> Series:
+    """Eight days by five minutes, with a fall like the one of 11:30 so many seconds earlier."""
+    began = [int(at("11:30")) - each for each in earlier_s]
+
+    def balance(start_s: int) -> float:
+        return min(
+            (100 - (start_s - each) / 30 for each in began if 0 <= start_s - each < 1800), default=100.0
+        )
+
+    return Series.of((s, balance(s)) for s in range(int(NOW_S) - 8 * DAY_S, int(NOW_S), DAYS_PERIOD_S))
+
+
+@pytest.mark.parametrize(
+    ("others", "is_particular"),
+    [
+        # Of 7 days 2 were alike, so of 21 other hours less than 3 may be: first, middle, last.
+        ((), True),
+        ((DAY_S + 6 * HOUR_S, 3 * DAY_S + 12 * HOUR_S), True),
+        ((DAY_S + 6 * HOUR_S, 3 * DAY_S + 12 * HOUR_S, 7 * DAY_S + 18 * HOUR_S), False),
+        # Six hours ago is no other day's, and eight days are not read.
+        ((6 * HOUR_S, DAY_S + 6 * HOUR_S, 3 * DAY_S + 12 * HOUR_S), True),
+    ],
+)
+def test_other_hours_are_those_of_the_seven_days_after_which_they_come(others, is_particular):
+    found = compare_days(falls_at(2 * DAY_S, 5 * DAY_S, *others), a_fall())
+    assert (found.known, found.alike, found.is_particular) == (7, 2, is_particular)
 
 
 def test_what_happens_at_all_hours_is_not_particular_to_this_one():
@@ -298,6 +344,28 @@ def test_a_long_fall_is_told_from_the_days_and_with_its_date():
     began_s = int(at("06:00")) - 2 * DAY_S
     days = Series.of((s, 100 - max(0, s + DAYS_PERIOD_S - began_s) / HOUR_S) for s in starts_s)
     assert sentences(longer, Traces(days=days)) == ["The drain began at 2026-11-18 06:00 UTC, at 100.0 %."]
+
+
+def test_only_a_fall_that_is_longer_is_looked_for_in_the_days():
+    # By the days it fell since 09:00.
+    starts_s = range(int(NOW_S) - 8 * DAY_S, int(NOW_S) - 300, DAYS_PERIOD_S)
+    days = Series.of((s, 100 - max(0, s + DAYS_PERIOD_S - int(at("09:00"))) / 300) for s in starts_s)
+    began = {
+        is_longer: describe_cause(a_fall(is_longer=is_longer), Traces(days=days), now_s=NOW_S)["began_at"]
+        for is_longer in (False, True)
+    }
+    assert began == {False: "2026-11-20T11:30:00Z", True: "2026-11-20T09:00:00Z"}
+
+
+def test_days_that_show_no_earlier_beginning_leave_it_as_it_is():
+    # By the days it fell since 11:45 only.
+    starts_s = range(int(NOW_S) - 8 * DAY_S, int(NOW_S) - 300, DAYS_PERIOD_S)
+    later = Series.of((s, 100 - max(0, s + DAYS_PERIOD_S - int(at("11:45"))) / 20) for s in starts_s)
+    longer = a_fall(is_longer=True)
+    assert find_fall(later, period_s=DAYS_PERIOD_S).began_s > longer.began_s
+    for days in (later, Series()):
+        told = describe_cause(longer, Traces(days=days), now_s=NOW_S)
+        assert (told["began_at"], told["is_longer"]) == ("2026-11-20T11:30:00Z", True)
 
 
 # in words that stand alone

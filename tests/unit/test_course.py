@@ -41,5 +41,5 @@ def test_there_are_never_more_than_sixteen_points_and_the_newest_is_the_last(cou
 
 def test_what_is_drawn_is_how_full_it_is_and_not_how_it_changes():
     assert draw([0, 16, 17, 33, 34, 50, 67, 84, 100]) == "▁▁▂▂▃▅▆▇▇"
-    assert draw([None, 101.0, -1.0]) == "·▇▁"
+    assert draw([None, 101.0, -1.0, -20.0]) == "·▇▁▁"
     assert len(set(GLYPHS)) == 6

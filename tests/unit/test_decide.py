@@ -591,6 +591,17 @@ def test_a_volume_that_is_missing_for_ten_minutes_is_gone(now, is_gone):
         assert change.state.missing_since_s == at("12:05"), "the first answer is the one that counts"
 
 
+def test_what_may_soon_be_a_warning_is_looked_at_in_a_minute():
+    # 60 % at 0.9 % a minute: dry in 66 minutes, and a warning begins at 60.
+    decision = a_decision(an_assessment(draining_to(60, 0.9, count=40)))
+    assert (decision.level, decision.look_interval_s) == (Level.WATCH, 60)
+
+
+@pytest.mark.parametrize(("now", "is_gone"), [("12:05:29", False), ("12:05:30", True)])
+def test_one_that_never_moved_is_gone_when_two_answers_left_it_out(now, is_gone):
+    assert (miss(a_state(missing_since_s=int(at("12:05"))), a_look(now)) is None) is is_gone
+
+
 def test_a_volume_that_is_shown_again_was_never_missing():
     seen = look_at(a_flip(), GP3, missing_since_s=int(at("11:58")))
     assert (seen.change.state.flip, seen.change.state.missing_since_s) == (a_flip(), None)

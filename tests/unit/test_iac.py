@@ -115,3 +115,83 @@ def test_what_stays_where_its_flip_put_it_has_to_be_written_down():
 def test_a_critical_volume_of_another_type_gets_that():
     advice = advise(replace(an_advice(critical=True).case, critical_type=VolumeType.IO1))
     assert "VolumeType: io1" in definition(advice, IacKind.CLOUDFORMATION)
+
+
+def comment(text):
+    """The words in front of the definition, on one line."""
+    lines = text.splitlines()
+    return " ".join(line.removeprefix("# ") for line in lines[: lines.index(next(filter(is_code, lines)))])
+
+
+def is_code(line):
+    return not line.startswith("#")
+
+
+@pytest.mark.parametrize("kind", IacKind)
+@pytest.mark.parametrize(
+    ("tags", "called"),
+    [({"Name": "build-3"}, "vol-0a1 (build-3)"), ({}, "vol-0a1"), ({"Name": ""}, "vol-0a1")],
+)
+def test_it_begins_with_the_volume_and_what_it_becomes(kind, tags, called):
+    text = definition(an_advice(tags=tags), kind)
+    change = "100 GiB: gp2 -> gp3 with 3,000 IOPS and 128 MiB/s"
+    assert comment(text).startswith(f"{called}, {change}")
+
+
+def test_of_what_it_is_already_no_change_is_told():
+    case = Case(volume=a_volume_as(GP3), usage=None, prices=US_EAST_1, flipped_from=GP2)
+    said = comment(definition(advise(case), IacKind.CDK))
+    assert "100 GiB: gp3 with 3,000 IOPS and 128 MiB/s" in said
+    assert "->" not in said
+
+
+@pytest.mark.parametrize(
+    ("device", "other"),
+    [("/dev/xvda", "a volume of its own"), ("/dev/sdf", "the root volume of an instance")],
+)
+def test_terraform_names_what_else_it_may_be(device, other):
+    assert f"# or, if it is {other}:" in definition(an_advice(device=device), IacKind.TERRAFORM)
+
+
+def test_terraforms_assignments_are_aligned():
+    lines = definition(an_advice(), IacKind.TERRAFORM).splitlines()
+    assert '  type       = "gp3"' in lines
+    assert "  iops       = 3000" in lines
+    assert "  throughput = 128" in lines
+
+
+def test_the_cdk_is_told_every_number():
+    text = definition(an_advice(), IacKind.CDK)
+    assert "    volume_type=ec2.EbsDeviceVolumeType.GP3," in text
+    assert "    iops=3000," in text
+    assert "    throughput=128," in text
+
+
+@pytest.mark.parametrize("kind", [IacKind.CLOUDFORMATION, IacKind.CDK])
+def test_what_is_not_called_like_a_root_volume_is_not_taken_for_one(kind):
+    said = comment(definition(an_advice(device="/dev/sdf"), kind))
+    assert "It looks like a root volume" not in said
+    assert "If it is defined in the block devices of an instance" in said
+
+
+@pytest.mark.parametrize(("length", "begins"), [(17, ["# vol-0a1"]), (18, ["# vol-0a1", "# MiB/s"])])
+def test_comments_take_the_whole_line_and_no_more(length, begins):
+    """With a name of 17 letters the first sentence takes 80 columns."""
+    lines = definition(an_advice(tags={"Name": "a" * length}), IacKind.TERRAFORM).splitlines()
+    sentence = lines[: next(number for number, line in enumerate(lines) if line.endswith("MiB/s")) + 1]
+    assert [" ".join(line.split()[:2]) for line in sentence] == begins
+    assert max(map(len, sentence)) == (80 if length == 17 else 75)
+
+
+@pytest.mark.parametrize(
+    ("tags", "name"),
+    [
+        ({"Name": "build-3"}, "build_3"),
+        ({"Name": "3rd"}, "volume_3rd"),
+        ({}, "volume_0a1"),
+        ({"Name": "…"}, "volume_0a1"),
+        ({"Name": "a1 2b"}, "a1_2b"),
+    ],
+)
+def test_a_definition_is_named_like_the_volume_or_after_its_id(tags, name):
+    assert f'resource "aws_ebs_volume" "{name}"' in definition(an_advice(tags=tags), IacKind.TERRAFORM)

@@ -53,6 +53,12 @@ def test_a_claim_loses_first_what_says_least(longest, name):
     assert name_of(a_volume(tags=CLAIM), longest) == name
 
 
+@pytest.mark.parametrize(("longest", "name"), [(10, "claim data"), (9, "data"), (4, "data"), (3, "da…")])
+def test_a_claim_of_no_namespace_has_none_to_lose(longest, name):
+    volume = a_volume(tags={"kubernetes.io/created-for/pvc/name": "data"})
+    assert name_of(volume, longest) == name
+
+
 @pytest.mark.parametrize(
     ("text", "width", "short"),
     [
@@ -61,6 +67,9 @@ def test_a_claim_loses_first_what_says_least(longest, name):
         ("billing-db", 8, "billing…"),
         # of an ordinal alone nothing would be left
         ("x-12345", 6, "x-123…"),
+        ("x-123456", 8, "x-123456"),
+        ("data-12", 5, "d…-12"),
+        ("data-12", 4, "dat…"),
         ("日本語-7", 6, "日…-7"),
         ("a" * 300, 4, "aaa…"),
     ],

@@ -76,10 +76,18 @@ def test_what_was_done_by_hand_is_read_from_the_ledger():
     entries = [
         an_entry(EntryKind.WINDOW, "10:00", subject="window release", starts=True, by="anna", until_s=None),
         an_entry(EntryKind.WINDOW, "11:00", subject="window release", starts=False, by="ben", until_s=5),
+        an_entry(EntryKind.HELD, "11:30", subject="window release", by="cleo", until_s=7),
     ]
     assert marks_in(entries, "release") == [
         WindowMark(name="release", starts=True, by="anna", at_s=int(at("10:00"))),
         WindowMark(name="release", starts=False, by="ben", at_s=int(at("11:00")), until_s=5),
+    ]
+
+
+def test_one_started_by_hand_while_it_runs_ends_by_its_schedule_all_the_same():
+    assert opened({"nightly"}, started("11:00", "11:30", name="nightly")) == [
+        ("nightly", at("10:00"), at("12:00"), False),
+        ("nightly", at("11:00"), at("11:30"), True),
     ]
 
 

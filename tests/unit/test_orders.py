@@ -238,8 +238,10 @@ def test_the_third_flip_of_a_day_is_to_gp3_where_only_the_policy_wanted_another_
 @pytest.mark.parametrize("hours_ago", [(20, 10), (20, 10, 5)])
 def test_the_third_flip_of_a_day_to_a_type_that_a_tag_names_is_refused_with_the_time(hours_ago):
     wishes = a_wishes(target=Wish(volume_type=VolumeType.IO2))
-    [refusal] = plan_of(facts=facts_of(wishes=wishes, state=a_state(spent=spent(*hours_ago)))).refusals
+    plan = plan_of(facts=facts_of(wishes=wishes, state=a_state(spent=spent(*hours_ago))))
+    [refusal] = plan.refusals
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("16:00"))
+    assert (plan.target, plan.stay.stays) == (io2(3_000), False)
 
 
 def test_a_volume_on_its_way_back_goes_to_what_it_was():
@@ -271,6 +273,12 @@ def test_what_was_overridden_is_named_where_it_would_have_refused():
     facts = facts_of(holds=holds, modification=a_modification(state="modifying"))
     plan = plan_of(by_hand(overridden=overridden), facts)
     assert (guards_of(plan), plan.overridden) == ([Guard.MODIFICATION_IN_PROGRESS], (Guard.HELD,))
+
+
+def test_what_others_ask_for_later_is_named_too_where_it_was_overridden():
+    """The instance is asked about with the target, the caps when it is this volume's turn."""
+    later = frozenset({Guard.INSTANCE_IS_BOTTLENECK, Guard.FLEET_CAP, Guard.SPEND_CAP})
+    assert plan_of(by_hand(overridden=later)).overridden == tuple(sorted(later))
 
 
 def test_what_the_account_has_left_is_held_against_the_target():
@@ -614,3 +622,25 @@ def test_a_refused_way_out_without_a_target_is_told_as_well():
     assert (event.facts["to"], event.facts["from"]) == (None, configuration_document(GP2))
     assert event.facts["original"] == configuration_document(GP2)
     assert "None" not in " ".join((event.summary, *event.details))
+
+
+def test_an_intent_that_overrides_nothing_says_no_word_of_it():
+    plan = plan_of(an_order(because="critical: 18 % left"))
+    assert intend(plan, 7, NOW_S)[1].details == ("critical: 18 % left",)
+
+
+def test_a_refusal_names_what_it_was_to_become():
+    refusal = Refusal(guard=Guard.HELD, reason="on hold by ann")
+    event = refused_event(plan_of(), refusal)
+    assert event.summary == "is not moved to gp3: held"
+    assert event.details[0].startswith("Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because ")
+    assert event.facts["to"] == configuration_document(gp3())
+
+
+def test_of_a_type_that_is_none_of_ours_nothing_is_told():
+    plan = plan_of(facts=facts_of(a_volume(volume_type="st1", size_gib=500)))
+    facts = refused_event(plan, plan.refusal).facts
+    assert (facts["from"], facts["to"], facts["original"]) == (None, None, None)
+    assert (plan.usd_per_month_now, plan.usd_per_month) == (0.0, 0.0)
+    back = plan_of(an_order(BACK), flipped(a_volume(volume_type="st1", size_gib=500)))
+    assert (back.usd_per_month_now, back.usd_per_month) == (0.0, 0.0)

@@ -40,6 +40,7 @@ def test_after_a_refusal_each_minute_asks_anew_and_a_repeated_tick_does_not():
     refused = replace(STATE, refusal_told="fleet_cap")
     assert mark(refused, tick_s=660) != mark(refused)
     assert mark(refused, tick_s=600) == mark(refused)
+    assert mark(refused, tick_s=659) == mark(refused)
 
 
 def test_a_volume_of_which_the_ledger_knows_nothing_has_a_mark_as_well():

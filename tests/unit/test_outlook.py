@@ -126,6 +126,7 @@ def test_a_window_started_by_hand_runs_until_its_end_or_until_it_is_stopped(name
     ("mark", "now", "phase"),
     [
         # What began before the instant is as if it had never been, what begins later still happens.
+        (stopped(until="12:30:01"), "10:00", Phase.OUTSIDE),
         (stopped(until="12:30:01"), "12:00", Phase.OUTSIDE),
         (stopped(until="12:30:01"), "13:00", Phase.OUTSIDE),
         (stopped(until="12:30"), "13:00", Phase.INSIDE),

@@ -47,6 +47,30 @@ def test_a_volume_seen_below_the_ceiling_gets_what_the_burst_gave():
     assert proposed(reads=served(400), writes=served(1_000)).target.iops == 3_000
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "peak_iops"),
+    [
+        # The busiest of the newest five minutes counts: not the one before them,
+        ([9_000.0], [600.0, 60.0, 60.0, 60.0, 60.0], 20.0),
+        # and all five of them.
+        ([60.0], [6_000.0, 60.0, 60.0, 60.0, 60.0], 200.0),
+    ],
+)
+def test_demand_is_the_busiest_of_the_newest_five_minutes(older, newer, peak_iops):
+    assessment = an_assessment(
+        balances(30.0), read_ops=balances(*older, *newer), write_ops=balances(*older, *newer)
+    )
+    assert demand_of(assessment).peak_iops == peak_iops
+
+
+def test_of_reads_and_writes_of_different_minutes_the_sum_of_their_means_is_taken():
+    # Reads until 11:54, writes from 11:55 on: no minute of which both are known.
+    reads = balances(*[6_000.0] * 5, newest_starts_at="11:54")
+    writes = balances(*[12_000.0] * 5, newest_starts_at="11:59")
+    assessment = an_assessment(balances(30.0), read_ops=reads, write_ops=writes)
+    assert demand_of(assessment).peak_iops == 300.0
+
+
 def test_the_price_is_told_with_its_source():
     # 100 GiB gp3 at 3,000 IOPS and 128 MiB/s: 8.00 + 3 x 0.04 = 8.12; gp2 10.00.
     [*_, price] = proposed().reasons

@@ -152,6 +152,27 @@ def test_the_most_urgent_come_first_by_level_then_time_then_balance_then_name():
     assert [d.volume_id for d in sort_by_urgency(reversed(ordered))] == [d.volume_id for d in ordered]
 
 
+def test_of_one_level_the_first_to_be_dry_comes_first_whatever_its_balance():
+    def steady(volume_id, pct, size_gib):
+        volume = a_volume(size_gib, volume_id=volume_id)
+        return a_decision(an_assessment(balances(*[pct] * 31), volume=volume))
+
+    # 50 % at 0.9 % a minute: 56 min; 30 % at 0.52 %: 58 min.
+    warned = [draining("vol-0b", 50, 0.9), draining("vol-0a", 30, 0.52)]
+    # A volume that falls (60 % at 0.9 % a minute) before those that do not. At full burst 100 GiB lose 2,700
+    # a second: 50 % last 1,000 s. 550 GiB lose 1,350: 25 % last as long, and the lower balance comes first;
+    # 800 GiB lose 600, so that 20 % last 1,800 s.
+    watched = [
+        draining("vol-0z", 60, 0.9),
+        steady("vol-0y", 25.0, 550),
+        steady("vol-0x", 50.0, 100),
+        steady("vol-0w", 20.0, 800),
+    ]
+    ordered = [*warned, *watched]
+    assert [str(d.level) for d in ordered] == ["warning"] * 2 + ["watch"] * 4
+    assert sort_by_urgency(reversed(ordered)) == ordered
+
+
 # the object that programs read
 
 

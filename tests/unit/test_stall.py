@@ -73,6 +73,12 @@ def test_every_fault_of_a_report_is_named_at_once():
     assert str(caught.value).count(" is None, not ") == len(DETAIL) - 1
 
 
+def test_a_fault_says_what_was_told_and_what_should_have_been():
+    with pytest.raises(StallError) as caught:
+        a_stall(verdict="ok", cause="")
+    assert str(caught.value) == "verdict is 'ok', not that of a stall; cause is '', not a word"
+
+
 def test_what_a_host_writes_is_cut_short_and_made_inert():
     stall = a_stall(
         cause="\x1b[31m<!channel>" + "x" * 4000,

@@ -751,3 +751,8 @@ def test_a_dated_window_lasts_a_year_at_most():
 
 def test_of_several_terms_that_choose_nothing_the_first_is_told():
     assert faults_of(where="one, two, tag:a=b")["where"].startswith("'one' chooses nothing")
+
+
+def test_windows_that_mean_the_same_are_equal_however_they_are_written():
+    assert a_window(**RECURRING) == a_window(**RECURRING | {"duration": "480m"})
+    assert a_window(**RECURRING) != a_window(**RECURRING | {"duration": "481m"})

@@ -65,3 +65,8 @@ def test_filled_lines_fit_and_lose_nothing(words, width):
     lines = fill(words, width)
     assert all(columns(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == "".join(words)
+
+
+def test_a_word_as_wide_as_a_line_is_one_line():
+    assert fill(["ab", "wxyz"], 4) == ["ab", "wxyz"]
+    assert fill(["ab", "wxyzw"], 4) == ["ab", "wxyz", "w"]
