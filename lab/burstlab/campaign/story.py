@@ -36,7 +36,7 @@ from burstwatch.core.words import format_instant
 from burstwatch.handlers import settle
 
 MINUTE_S: Final = 60
-_HELD_FOR_MIN: Final = 3
+_HELD_FOR_MIN: Final = 1
 _HELD_TO_MIN: Final = 14
 _STALL_MIN: Final = 4
 _BUSY_AFTER_MIN: Final = 2
