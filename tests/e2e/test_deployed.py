@@ -296,7 +296,8 @@ def what_was_flipped_comes_back_as_the_pushed_policy_says(story):
     builds, cache, reports = (
         story.fleet.truth(each).stalled_s for each in (story.builds, story.cache, story.reports)
     )
-    assert max(builds, cache) < 0.15 * reports, "AWS takes longer than half a bucket lasts"
+    assert cache == 0
+    assert builds < 0.25 * reports, "AWS takes longer over it than its half a bucket lasts"
     assert story.fleet.truth(story.reports).first_dry_at is not None, "nobody flipped it: the load was real"
     story.heard("reports", "exhausted")
 

@@ -133,7 +133,10 @@ BAD_FLEETS = [
         "volumes[0]: load 'dokcer-loop': 'dokcer-loop' is not known",
     ),
     ("volumes: [{size_gib: 8, load: 900}]", "volumes[0].load is 900; it must be text"),
-    ("volumes: [{size_gib: 8, tags: [a]}]", "volumes[0].tags is a list; it must be a mapping of text to text"),
+    (
+        "volumes: [{size_gib: 8, tags: [a]}]",
+        "volumes[0].tags is a list; it must be a mapping of text to text",
+    ),
     ("volumes: [{size_gib: 8, tags: {a: 1}}]", "volumes[0].tags.'a' is 1; it must be text: put it in quotes"),
     ("volumes: [{size_gib: 8, volume_id: vol-1, count: 2}]", "volumes[0]: count is 2 with one volume_id"),
 ]
