@@ -8,8 +8,6 @@ in a file, so that only the watchdog is measured.
 """
 
 import json
-import os
-import re
 import resource
 import subprocess
 import sys
@@ -19,6 +17,8 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 
+from serving import a_lab, serving
+
 LATENCY_MS = 30
 
 FLEET = """
@@ -27,37 +27,20 @@ volumes:
   - count: {draining}
     size_gib: 100
     load: steady:600
-    balance_pct: 60
+    balance_pct: 44
     tags: {{"burstwatch:mode": auto}}
 """
-"""After two hours the draining ones are at 20 %: a full burst would empty them within 8 minutes."""
+"""After two hours the draining ones are at 4 %, and dry in 12 minutes: critical."""
 
 
 @contextmanager
-def serving(volumes: int, draining: int):
+def serving_draining(volumes: int, draining: int):
     """A lab with so many volumes, and the environment that makes AWS clients talk to it."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as fleet:
         fleet.write(FLEET.format(draining=draining, calm=volumes - draining))
         fleet.flush()
-        command = [sys.executable, "-m", "burstlab", "serve", "--port=0", f"--fleet={fleet.name}"]
-        lab = subprocess.Popen(
-            [*command, "--past-hours=2", f"--latency-ms={LATENCY_MS}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        try:
-            environment = dict(os.environ)
-            for line in lab.stdout:
-                if found := re.match(r"export (\w+)=(\S+)", line):
-                    environment[found[1]] = found[2]
-                if "BURSTWATCH_CLOCK" in environment:
-                    break
+        with serving(a_lab(f"--fleet={fleet.name}", "--past-hours=2", latency_ms=LATENCY_MS)) as environment:
             yield environment
-        finally:
-            lab.terminate()
-            lab.wait()
-            lab.stdout.close()
 
 
 def act() -> None:
@@ -100,7 +83,7 @@ def main(cases: list[str]) -> None:
     print(f"{'volumes':>8} {'flipped':>8} {'calls':>6} {'floor':>6} {'wall':>8} {'cpu':>8} {'peak':>9}")
     for case in cases:
         volumes, draining = map(int, case.split(":"))
-        with serving(volumes, draining) as environment:
+        with serving_draining(volumes, draining) as environment:
             command = [sys.executable, __file__, "--act"]
             found = json.loads(
                 subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout

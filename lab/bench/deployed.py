@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit
 
-from look import LATENCY_MS, serving
+from look import LATENCY_MS, serving_idle
 
 from burstlab.clock import LabClock
 from burstlab.endpoint import Endpoint
@@ -156,7 +156,7 @@ def memory_mib(stage: DeployedStage, verb: str) -> float:
 def sweep(stage: DeployedStage, volumes: int) -> None:
     """Let the deployed function sweep a large fleet it has never seen, and again five minutes later."""
     print(f"\nsweeps of {volumes:,} volumes, each call to EC2 and CloudWatch answered after {LATENCY_MS} ms")
-    with serving(volumes) as environment:
+    with serving_idle(volumes) as environment:
         url = environment["AWS_ENDPOINT_URL"]
         eyes = {"AWS_ENDPOINT_URL_EC2": url, "AWS_ENDPOINT_URL_CLOUDWATCH": url}
         stage.change_settings("watch", eyes)

@@ -7,45 +7,20 @@ that only the watchdog is measured.
 """
 
 import json
-import os
-import re
 import resource
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from math import ceil
+
+from serving import a_lab, serving
 
 LATENCY_MS = 30
 
 
-@contextmanager
-def serving(volumes: int, past_hours: int = 2):
-    """A lab with so many volumes and so long a past, and the environment by which AWS clients find it."""
-    command = [
-        sys.executable,
-        "-m",
-        "burstlab",
-        "serve",
-        "--port=0",
-        f"--volumes={volumes}",
-        f"--past-hours={past_hours}",
-    ]
-    lab = subprocess.Popen(
-        [*command, f"--latency-ms={LATENCY_MS}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        environment = dict(os.environ)
-        for line in lab.stdout:
-            if found := re.match(r"export (\w+)=(\S+)", line):
-                environment[found[1]] = found[2]
-            if "BURSTWATCH_CLOCK" in environment:
-                break
-        yield environment
-    finally:
-        lab.terminate()
-        lab.wait()
-        lab.stdout.close()
+def serving_idle(volumes: int, past_hours: int = 2):
+    """A lab with so many volumes and so long a past."""
+    return serving(a_lab(f"--volumes={volumes}", f"--past-hours={past_hours}", latency_ms=LATENCY_MS))
 
 
 def look() -> None:
@@ -79,7 +54,7 @@ def main(sizes: list[int]) -> None:
     """Print a line per fleet size."""
     print(f"{'volumes':>8} {'calls':>6} {'floor':>6} {'wall':>8} {'cpu':>8} {'peak':>9} {'idle $/month':>13}")
     for size in sizes:
-        with serving(size) as environment:
+        with serving_idle(size) as environment:
             command = [sys.executable, __file__, "--look"]
             found = json.loads(
                 subprocess.run(command, env=environment, check=True, capture_output=True).stdout

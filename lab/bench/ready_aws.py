@@ -10,17 +10,16 @@ counting of calls, the DynamoDB table. What is answered has the lab's form: a te
 
 import json
 import os
-import re
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
+
+from serving import serving
 
 from burstlab.answers import Answer, Call, ec2_answer, form
 from burstlab.clock import LabClock
@@ -182,25 +181,11 @@ class ReadyEndpoint(Endpoint):
         )
 
 
-@contextmanager
-def serving_ready(volumes: int, *, some_drain: bool) -> Iterator[dict[str, str]]:
-    """Such an AWS in a process of its own, and the environment by which clients find it."""
+def serving_ready(volumes: int, *, some_drain: bool) -> AbstractContextManager[dict[str, str]]:
+    """Such an AWS in a process of its own."""
     command = [sys.executable, __file__, str(volumes), "some" if some_drain else "none"]
     roots = [str(Path(__file__).parents[2] / root) for root in ("lambdas", "runbooks", "lab")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roots)}
-    aws = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    assert aws.stdout is not None
-    try:
-        for line in aws.stdout:
-            if found := re.match(r"export (\w+)=(\S+)", line):
-                environment[found[1]] = found[2]
-            if "BURSTWATCH_CLOCK" in environment:
-                break
-        yield environment
-    finally:
-        aws.terminate()
-        aws.wait()
-        aws.stdout.close()
+    return serving(command, {**os.environ, "PYTHONPATH": os.pathsep.join(roots)})
 
 
 def main(volumes: int, *, some_drain: bool) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 
-from look import serving
+from look import serving_idle
 
 _COMMAND = "import sys; from burstctl.main import main; sys.exit(main())"
 _SORT = """
@@ -57,7 +57,7 @@ def a_browser():
 
 def make(volumes: int, path: Path) -> dict:
     """Make the page twice: the first makes the lab simulate its past, the second is measured."""
-    with serving(volumes, past_hours=24) as found, tempfile.TemporaryDirectory() as home:
+    with serving_idle(volumes, past_hours=24) as found, tempfile.TemporaryDirectory() as home:
         command = [sys.executable, "-c", _COMMAND, "report", "--html", str(path), "--json", "--yes"]
         environment = {
             **found,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from burstctl.deployed import session_of
 from burstctl.desk import Desk
-from burstctl.output import say
+from burstctl.resolution import finest_s
 from burstwatch.adapters.history import METRICS_PER_VOLUME, HistoryReader
 from burstwatch.adapters.pricing import ENDPOINT_REGION, PricesRead, read_prices
 from burstwatch.bootstrap import WORKERS, build_client
@@ -24,13 +24,7 @@ from burstwatch.settings import SettingsError
 MOST_USD: Final = 5.0
 """Reads that cost more than this are not made without being told so."""
 
-MOST_BY_THE_MINUTE: Final = 500
-"""More volumes than this are read by five minutes: at AWS's pace the minutes of 500 take three minutes."""
-
-_MINUTE_S: Final = 60
-_MINUTES_KEPT_DAYS: Final = 14
 _DAY_S: Final = 24 * 3600
-_COARSE_S: Final = 300
 _LAG_S: Final = 120
 
 
@@ -119,7 +113,7 @@ def _give_advice(desk: Desk, request: Request) -> Advised:
     gathering = desk.shell.gathering(now_s)
     chosen = _choose(desk, request, gathering)
     _check_cost(len(chosen.volumes), request)
-    period_s = _period_s(len(chosen.volumes), request)
+    period_s = finest_s(len(chosen.volumes), request.days)
     end_s = int(now_s - _LAG_S) // period_s * period_s
     start_s = end_s - request.days * _DAY_S
     prices = _read_prices(desk)
@@ -203,19 +197,6 @@ def _check_cost(volumes: int, request: Request) -> None:
             f" {METRICS_PER_VOLUME} metrics for each), more than ${MOST_USD:,.2f}: add --yes to read it, or"
             " name some of the volumes; fewer --days cost the same"
         )
-
-
-def _period_s(volumes: int, request: Request) -> int:
-    """The finest resolution that CloudWatch still has; a coarser one where that would take too long."""
-    if request.days > _MINUTES_KEPT_DAYS:
-        return _COARSE_S
-    if volumes <= MOST_BY_THE_MINUTE:
-        return _MINUTE_S
-    say(
-        f"{volumes:,} volumes are read by means of five minutes, which takes a fifth of the time; name up to"
-        f" {MOST_BY_THE_MINUTE} of them to have theirs by the minute"
-    )
-    return _COARSE_S
 
 
 def _read_prices(desk: Desk) -> PricesRead:

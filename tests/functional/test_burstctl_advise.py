@@ -9,7 +9,7 @@ import pytest
 from operators_desk import START, OperatorsDesk, a_lab, asked, modified
 from operators_desk import add as add_volume
 
-from burstctl import advising
+from burstctl import advising, resolution
 from burstlab.faults import Fault
 from burstlab.volume import MetricFault
 from burstwatch.adapters.history import METRICS_PER_VOLUME
@@ -228,7 +228,7 @@ def test_above_two_weeks_it_reads_means_of_five_minutes(desk, lab):
 
 
 def test_a_large_fleet_is_read_by_five_minutes_and_is_told_so(desk, lab, monkeypatch):
-    monkeypatch.setattr(advising, "MOST_BY_THE_MINUTE", 1)
+    monkeypatch.setattr(resolution, "MOST_BY_THE_MINUTE", 1)
     add(lab, "a"), add(lab, "b")
     ran = desk.run("advise", "--json")
     assert ran.document["history"]["period_s"] == 300

@@ -3,7 +3,7 @@
 from typing import Final
 
 from burstctl.backtesting.backtest import Backtest
-from burstctl.backtesting.recording import COARSE_S
+from burstctl.resolution import COARSE_S
 from burstwatch.core.spans import format_span
 from burstwatch.core.words import format_duration
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from burstctl.backtesting.readers import NO_INSTANCE
-from burstctl.backtesting.recording import COARSE_S, Recording, record
+from burstctl.backtesting.recording import Recording, record
+from burstctl.resolution import COARSE_S
 from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.usage import History
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops

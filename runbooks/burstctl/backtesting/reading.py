@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from burstctl.backtesting.readers import NO_INSTANCE
-from burstctl.backtesting.recording import COARSE_S, Recording, record, with_only
+from burstctl.backtesting.recording import Recording, record, with_only
 from burstctl.desk import Desk
 from burstctl.output import say
+from burstctl.resolution import finest_s
 from burstwatch.adapters.history import HistoryReader
 from burstwatch.bootstrap import WORKERS, build_client
 from burstwatch.core.cost import USD_PER_METRIC
@@ -29,10 +30,6 @@ MOST_DAYS: Final = 62
 MOST_USD: Final = 1.0
 """Reads that cost more than this are not made without being told so."""
 
-MOST_BY_THE_MINUTE: Final = 500
-"""More volumes than this are read by five minutes, as burstctl advise does: the pace that AWS allows."""
-
-_MINUTES_KEPT_DAYS: Final = 14
 _DAY_S: Final = 24 * 3600
 _LAG_S: Final = 120
 _BEFORE_S: Final = 2 * 3600
@@ -105,7 +102,7 @@ def read_recorded(desk: Desk, request: Request, sieve: Sieve) -> Recorded:
     now_s = desk.shell.clock()
     gathering = desk.shell.gathering(now_s)
     chosen = _choose(request, gathering, desk.shell.policy)
-    period_s = _period_s(len(chosen.volumes), request)
+    period_s = finest_s(len(chosen.volumes), request.days)
     _say_price(len(chosen.volumes), period_s, request)
     end_s = int(now_s - _LAG_S) // period_s * period_s
     start_s = end_s - request.days * _DAY_S
@@ -149,19 +146,6 @@ def _choose(request: Request, gathering: Gathering, policy: Policy) -> _Chosen:
         else:
             chosen.volumes.append(volume)
     return chosen
-
-
-def _period_s(volumes: int, request: Request) -> int:
-    """The finest resolution that CloudWatch still has; a coarser one where that would take too long."""
-    if request.days > _MINUTES_KEPT_DAYS:
-        return COARSE_S
-    if volumes <= MOST_BY_THE_MINUTE:
-        return PERIOD_S
-    say(
-        f"{volumes:,} volumes are read by five minutes, which takes a fifth of the time; name up to"
-        f" {MOST_BY_THE_MINUTE} of them to have theirs by the minute"
-    )
-    return COARSE_S
 
 
 def _say_price(volumes: int, period_s: int, request: Request) -> None:

@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from math import isnan, nan
-from typing import Final
 
 from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.target import AT_CEILING, EMPTY_PCT
 from burstwatch.core.usage import History
 from burstwatch.core.volume import Volume, baseline_iops
-
-COARSE_S: Final = 300
-"""The wider of the two periods that are read."""
 
 
 @dataclass(frozen=True, slots=True)
