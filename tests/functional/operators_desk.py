@@ -14,14 +14,16 @@ from typing import Any
 from botocore.loaders import Loader
 from published import check_output
 
-from burstctl import asking
+from burstctl import asking, flipping
 from burstctl.main import main
 from burstlab.clock import LabClock
 from burstlab.endpoint import Endpoint
 from burstlab.fleet import LabFleet, LabSettings
 from burstlab.volume import LabVolume
+from burstwatch import watchdog
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.ledger import EntryKind
+from burstwatch.gather import Gathering
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -71,7 +73,7 @@ class OperatorsDesk:
 
     def __init__(self, directory, monkeypatch, capsys):
         self.directory = directory
-        self._monkeypatch = monkeypatch
+        self.monkeypatch = monkeypatch
         self._capsys = capsys
         for name in list(os.environ):
             if name.startswith(
@@ -88,16 +90,16 @@ class OperatorsDesk:
 
     def set(self, **environment):
         for name, value in environment.items():
-            self._monkeypatch.setenv(name, value)
+            self.monkeypatch.setenv(name, value)
 
     def unset(self, *names):
         for name in names:
-            self._monkeypatch.delenv(name)
+            self.monkeypatch.delenv(name)
 
     def run(self, *arguments, answer=None, meanwhile=lambda: None) -> Ran:
         """In this process; with an ``answer`` there is somebody to ask, and things may happen meanwhile."""
         self._capsys.readouterr()
-        with self._monkeypatch.context() as somebody:
+        with self.monkeypatch.context() as somebody:
             somebody.setattr(sys, "stdin", _Somebody(answer, meanwhile))
             somebody.setattr(asking, "_has_terminal", lambda: answer is not None)
             code = main([str(argument) for argument in arguments])
@@ -132,9 +134,18 @@ class OperatorsDesk:
             return _checked(Ran(process.returncode, out or "", err or ""), arguments)
 
 
+def stand_still(monkeypatch):
+    """No pass of this process takes any time: a slow machine says what a fast one does."""
+    monkeypatch.setattr(Gathering, "time_s", property(lambda gathering: gathering.now_s))
+    for module in (watchdog, flipping):
+        monkeypatch.setattr(module, "monotonic", lambda: 0.0)
+
+
 @contextmanager
 def a_lab(desk, *, speed=0, **settings):
     """A lab at 18:00 that the desk takes for AWS; its volumes have a past if they are given one."""
+    if speed == 0:
+        stand_still(desk.monkeypatch)
     fleet = LabFleet(LabClock(START, speed=speed), LabSettings(lag_s=60, **settings))
     with Endpoint(fleet) as lab:
         desk.set(**lab.environment)

@@ -20,7 +20,7 @@ from aws_by_model import Aws
 from botocore.client import ClientCreator
 from botocore.config import Config
 from botocore.validate import ParamValidator
-from operators_desk import ROOT, START, OperatorsDesk
+from operators_desk import ROOT, START, OperatorsDesk, stand_still
 from some_functions import Functions
 from stand_ins import STAND_INS, Said
 
@@ -246,6 +246,7 @@ def a_stage(folder: Path, monkeypatch: Any, **lab_settings: Any):
     desk = OperatorsDesk(folder, monkeypatch, Nobody())
     desk.set(LOGNAME=WHO, USER=WHO, NO_COLOR="1", TERM="dumb", COLUMNS="80", LINES="50")
     monkeypatch.setattr(ClientCreator, "_create_client_class", _class_made_once)
+    stand_still(monkeypatch)
     settings = LabSettings(**({"lag_s": 60} | lab_settings))
     with Endpoint(LabFleet(LabClock(START, speed=0), settings)) as lab, ExitStack() as ending:
         # moto remembers what other tests in this process made
