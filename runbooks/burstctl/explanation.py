@@ -261,12 +261,14 @@ def _next_levels(level: Level, policy: Policy) -> list[str]:
         (Level.CRITICAL, f"{confirmed}, or {is_near} and the pace of ten minutes says so too"),
         (Level.EXHAUSTED, f"at or below {levels.exhausted_pct:g} %"),
     )
-    still = f"or the balance has not fallen for {span(levels.refilling_for)}"
+    still = (
+        f"or the balance has not fallen for {span(levels.refilling_for)}; where the bound is"
+        f" {span(NEAR * cadence.act_lead)} or less, only if not fallen for {span(RESTED)}"
+    )
     leaving = {
         Level.WATCH: f"at {cadence.calm_from_pct:g} % or more, two minutes running",
         Level.WARNING: f"when the estimate is beyond {span(levels.warning_leave)}, {still}",
-        Level.CRITICAL: f"when the estimate is beyond {span(levels.critical_leave)}, {still};"
-        f" where the bound is {span(NEAR * cadence.act_lead)} or less, only if not fallen for {span(RESTED)}",
+        Level.CRITICAL: f"when the estimate is beyond {span(levels.critical_leave)}, {still}",
         Level.EXHAUSTED: f"at {levels.exhausted_leave_pct:g} % or more, two minutes running",
     }
     worse = [f"{entered}: {when}" for entered, when in entering if entered.rank > level.rank]
@@ -308,7 +310,9 @@ def _look(told: Explanation) -> list[str]:
 
 
 def _decision(decision: Decision) -> list[str]:
-    return [f"{decision.action}: {decision.reason}"]
+    proposal = decision.proposal
+    caveat = [f"proposed: {proposal.target}; {proposal.caveat}"] if proposal and proposal.caveat else []
+    return [f"{decision.action}: {decision.reason}", *caveat]
 
 
 def _guards(planned: Planned | None, flip: Flip | None, runbooks_url: str) -> list[str]:

@@ -32,12 +32,17 @@ def falling_to(end: float, per_minute: float, count: int = 61) -> list[float]:
         (falling_to(29, 2, 31), Level.CRITICAL),
         (falling_to(31, 2, 31), Level.WARNING),
         (falling_to(29, 2, 29), Level.WARNING),
+        # Slower of late; and in the newest minute less than half as fast.
         ([*falling_to(31, 2, 31), 30.0, 29.9, 29.9], Level.WARNING),
+        ([*falling_to(22, 2, 31), 20.0, 18.8], Level.CRITICAL),
+        ([*falling_to(22, 2, 31), 20.0, 19.4], Level.WARNING),
         # The bound: 24 % / 3 % a minute = 8 min. Its own pace over ten minutes: 2.9 % a minute, or less.
         (falling_to(23, 2.9, 11), Level.CRITICAL),
         (falling_to(23, 2.8, 11), Level.WARNING),
         (falling_to(25, 2.9, 11), Level.WARNING),
         ([*falling_to(26, 0, 50), 25.0, 24.0], Level.WARNING),
+        ([*falling_to(22, 3, 11), 20.5], Level.CRITICAL),
+        ([*falling_to(22, 3, 11), 21.0], Level.WARNING),
         # Any drain at all below the bound is worth a word.
         (falling_to(24, 0.01), Level.WARNING),
         (falling_to(24.2, 0.01), Level.WATCH),
@@ -72,6 +77,10 @@ def test_levels_are_entered_by_their_rules(values, level):
         # warning: until 90 min are left. 60 % at 0.7 % a minute: 86 min, at 0.6 %: 100 min.
         (Level.WARNING, falling_to(60, 0.7, 50), Level.WARNING),
         (Level.WARNING, falling_to(60, 0.6, 50), Level.WATCH),
+        (Level.WARNING, [50.0] * 11, Level.WATCH),
+        # and within 16 min of full burst as long as critical.
+        (Level.WARNING, [47.0] * 60, Level.WARNING),
+        (Level.WARNING, [47.0] * 61, Level.WATCH),
         # watch: until 97 %, seen twice.
         (Level.WATCH, [96.9] * 5, Level.WATCH),
         (Level.WATCH, [96.9, 97.0], Level.WATCH),
@@ -171,6 +180,12 @@ def test_a_warning_without_an_estimate_is_left_after_half_an_hour_in_which_nothi
             falling_to(60, 0.7, 50),
             Level.WARNING,
             "it was warning and has not recovered for 10 min yet",
+        ),
+        (
+            Level.WARNING,
+            [47.0] * 60,
+            Level.WARNING,
+            "full burst would empty it within 16 min, and it has not rested for an hour yet",
         ),
     ],
 )

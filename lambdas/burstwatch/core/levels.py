@@ -33,7 +33,7 @@ class Level(StrEnum):
 _RANKS = {level: rank for rank, level in enumerate(Level)}
 
 NEAR: Final = 2
-"""Below this many times ``act_lead`` a critical volume stays so until it has rested for an hour."""
+"""Below this many times ``act_lead`` a volume keeps its level until it has rested for an hour."""
 
 RESTED: Final = timedelta(hours=1)
 _LONG_S: Final = 30 * 60
@@ -74,7 +74,7 @@ def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
         case Level.CRITICAL:
             why = _why_critical(assessment, forecast, policy)
         case Level.WARNING:
-            why = _why_warning(forecast, policy)
+            why = _why_warning(assessment, forecast, policy)
         case Level.WATCH:
             why = f"the balance is below {policy.cadence.calm_from_pct:g} %, but not running out"
         case _:
@@ -87,27 +87,31 @@ def _why_critical(assessment: Assessment, forecast: Forecast, policy: Policy) ->
         return f"at this pace it is dry within {_minutes(policy.levels.critical_within)}"
     if _is_out_of_time(forecast, policy):
         return f"at this pace it is dry within {_minutes(policy.cadence.act_lead)}"
-    if _must_rest(assessment, policy):
-        within = NEAR * policy.cadence.act_lead
-        return f"full burst would empty it within {_minutes(within)}, and it has not rested for an hour yet"
-    return f"it was critical and has not recovered for {_minutes(policy.levels.refilling_for)} yet"
+    return _why_kept(Level.CRITICAL, assessment, policy)
 
 
-def _why_warning(forecast: Forecast, policy: Policy) -> str:
+def _why_warning(assessment: Assessment, forecast: Forecast, policy: Policy) -> str:
     if _is_dry_within(forecast, policy.levels.warning_within.total_seconds()):
         return f"at this pace it is dry within {_minutes(policy.levels.warning_within)}"
     if _is_threatened(forecast, policy):
         return f"it drains, and full burst would empty it within {_minutes(policy.cadence.act_lead)}"
-    return f"it was warning and has not recovered for {_minutes(policy.levels.refilling_for)} yet"
+    return _why_kept(Level.WARNING, assessment, policy)
+
+
+def _why_kept(level: Level, assessment: Assessment, policy: Policy) -> str:
+    if _must_rest(assessment, policy):
+        within = NEAR * policy.cadence.act_lead
+        return f"full burst would empty it within {_minutes(within)}, and it has not rested for an hour yet"
+    return f"it was {level} and has not recovered for {_minutes(policy.levels.refilling_for)} yet"
 
 
 def _minutes(span: timedelta) -> str:
     return format_duration(span.total_seconds())
 
 
-def _is_bound_near(forecast: Forecast, policy: Policy, times: float = 1) -> bool:
+def _is_bound_within(forecast: Forecast, limit: timedelta) -> bool:
     soonest_s = forecast.soonest_empty_s
-    return soonest_s is not None and soonest_s <= times * policy.cadence.act_lead.total_seconds()
+    return soonest_s is not None and soonest_s <= limit.total_seconds()
 
 
 def _is_exhausted(balance: Series, last_level: Level, policy: Policy) -> bool:
@@ -130,21 +134,23 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
         return False
     if _is_confirmed(forecast, policy) or _is_out_of_time(forecast, policy):
         return True
-    if last_level.rank < Level.CRITICAL.rank:
-        return False
-    if _must_rest(assessment, policy):
-        return not not_falling_for(assessment.balance, int(RESTED.total_seconds()), forgiven=0)
-    return not (
-        _has_stopped_falling(assessment, policy)
-        or _is_dry_after(forecast, policy.levels.critical_leave.total_seconds())
+    return last_level.rank >= Level.CRITICAL.rank and not _is_over(
+        assessment, forecast, policy, policy.levels.critical_leave
     )
+
+
+def _is_over(assessment: Assessment, forecast: Forecast, policy: Policy, leave: timedelta) -> bool:
+    """Whether a level is left: it rests, or is dry later than the level's leaving limit."""
+    if _must_rest(assessment, policy):
+        return not_falling_for(assessment.balance, int(RESTED.total_seconds()), forgiven=0)
+    return _has_stopped_falling(assessment, policy) or _is_dry_after(forecast, leave.total_seconds())
 
 
 def _must_rest(assessment: Assessment, policy: Policy) -> bool:
     """Full burst could soon empty it; a volume that is calm again has rested, however long acting takes."""
     assert assessment.forecast is not None
     is_calm = min(assessment.balance.last(2)) >= policy.cadence.calm_from_pct
-    return not is_calm and _is_bound_near(assessment.forecast, policy, NEAR)
+    return not is_calm and _is_bound_within(assessment.forecast, NEAR * policy.cadence.act_lead)
 
 
 def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bool:
@@ -154,9 +160,9 @@ def _is_warning(assessment: Assessment, last_level: Level, policy: Policy) -> bo
         return True
     if _is_threatened(forecast, policy):
         return True
-    if last_level.rank < Level.WARNING.rank or _has_stopped_falling(assessment, policy):
-        return False
-    return not _is_dry_after(forecast, policy.levels.warning_leave.total_seconds())
+    return last_level.rank >= Level.WARNING.rank and not _is_over(
+        assessment, forecast, policy, policy.levels.warning_leave
+    )
 
 
 def _is_confirmed(forecast: Forecast, policy: Policy) -> bool:
@@ -166,7 +172,7 @@ def _is_confirmed(forecast: Forecast, policy: Policy) -> bool:
 
 def _is_threatened(forecast: Forecast, policy: Policy) -> bool:
     """It drains, and full burst could empty it before anything helps."""
-    return forecast.draining and _is_bound_near(forecast, policy)
+    return forecast.draining and _is_bound_within(forecast, policy.cadence.act_lead)
 
 
 def _is_out_of_time(forecast: Forecast, policy: Policy) -> bool:
