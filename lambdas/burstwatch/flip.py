@@ -131,14 +131,12 @@ def carry_out(shell: Shell, orders: Iterable[Order], gathering: Gathering) -> di
                 outcomes[order.volume_id] = lost
                 continue
             free.acquire()
-            began = monotonic()
             begun = _begin(reading, order)
             if isinstance(begun, Outcome):
                 outcomes[order.volume_id] = begun
                 free.release()
             else:
-                task = _Task(shell=shell, plan=begun, intent_id=_intent_of(begun), began=began)
-                asked[order.volume_id] = pool.submit(task.run, shell.modifier)
+                asked[order.volume_id] = pool.submit(begun.run, shell.modifier)
                 asked[order.volume_id].add_done_callback(lambda _: free.release())
     outcomes |= {volume_id: future.result() for volume_id, future in asked.items()}
     gathering.failures += [
@@ -206,8 +204,8 @@ def _lost(reading: _Reading, volume_id: str) -> Outcome | None:
     )
 
 
-def _begin(reading: _Reading, order: Order) -> Plan | Outcome:
-    """The plan whose intent is recorded, or why there is none.
+def _begin(reading: _Reading, order: Order) -> "_Task | Outcome":
+    """What is left to do of an order whose intent is recorded, or why there is none.
 
     What only the ledger can refuse is overridden where it does refuse, so that the intent says what mattered.
     """
@@ -225,7 +223,7 @@ def _begin(reading: _Reading, order: Order) -> Plan | Outcome:
                 return kept
             reading.refresh(order.volume_id)
             continue
-        revision = _next_revision(plan.facts.state, reading.now_s)
+        revision, began = _next_revision(plan.facts.state, reading.now_s), monotonic()
         state, event = intend(plan, revision, int(reading.gathering.time_s))
         state = replace(state, next_look_at_s=int(reading.now_s) + 60)
         change = Change(
@@ -238,7 +236,8 @@ def _begin(reading: _Reading, order: Order) -> Plan | Outcome:
         match beginning.begun:
             case Begun.RECORDED:
                 reading.reserve(plan)
-                return replace(plan, facts=replace(plan.facts, state=state))
+                plan = replace(plan, facts=replace(plan.facts, state=state))
+                return _Task(shell=reading.shell, plan=plan, intent_id=_intent_of(plan), began=began)
             case Begun.OUTRUN:
                 reading.refresh(order.volume_id)
             case _:

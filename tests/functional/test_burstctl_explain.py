@@ -1,10 +1,14 @@
 """burstctl explain: every number behind a decision, each worked by hand in operators_desk."""
 
+from html import unescape
+
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_warning
 
 from burstlab.modification import Modification, Shape
 from burstlab.volume import MetricFault
+from burstwatch.core.flips import WATCHDOG, Spent
+from burstwatch.core.ledger import Change, VolumeState
 
 
 @pytest.fixture
@@ -298,3 +302,34 @@ def test_a_volume_that_cannot_run_dry_has_no_plan(desk, lab):
     told = desk.run("explain", add(lab, "lake", size_gib=1200), "--json").document
 
     assert (told["plan"], told["flip"], told["windows"]) == (None, None, None)
+
+
+def test_the_third_flip_of_a_day_is_proposed_everywhere_as_the_watchdog_would_make_it(desk, lab):
+    volume_id = add_critical(lab)
+    now_s = int(lab.clock.now_s())
+    (desk.directory / "policy.yaml").write_text("version: 1\nflip:\n  target: io1\n")
+    spent = tuple(Spent(at_s=now_s - hours * 3600, by=WATCHDOG) for hours in (6, 4))
+    state = VolumeState(volume_id=volume_id, revision=1, spent=spent)
+    with desk.open_ledger() as ledger:
+        ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=[])
+
+    explained = desk.run("explain", volume_id)
+    told = desk.run("explain", volume_id, "--json").document
+    desk.run("report", "--html", "page.html")
+    (assessed,) = desk.run("assess", "--json").document["volumes"]
+    (watched,) = desk.run("watch", "--once", "--json").document["volumes"]
+
+    target = told["plan"]["target"]
+    assert target["volume_type"] == "gp3"
+    assert [each["decision"]["target"] for each in (told["volume"], assessed, watched)] == [target] * 3
+    because = "not io1, because 2 of AWS's 4 modifications in 24 h are used"
+    assert because in topics(explained)["Decision"]
+    assert max(map(len, explained.out.splitlines())) <= 80
+    page = unescape((desk.directory / "page.html").read_text())
+    assert "--to io1" not in page
+    assert f"burstctl flip {volume_id} --region us-east-1 --to gp3" in page
+    assert because in page
+    with desk.open_ledger() as ledger:
+        (alert,) = [e.body for e in ledger.entries(volume_id) if e.kind == "alert"]
+    assert " --to gp3 " in alert["action"]
+    assert because in alert["evidence"]["proposal"][-1]

@@ -2,22 +2,37 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from click.testing import CliRunner
 
 from burstlab.campaign import natures, story
+from burstlab.campaign.clients import CloudWatch
 from burstlab.campaign.effects import COLUMNS, Fault, Strike
-from burstlab.campaign.houses import HOUSES
+from burstlab.campaign.houses import HOUSES, LedgerFile
 from burstlab.campaign.laws import LAWS, judge
 from burstlab.campaign.runs import campaign, chosen, clean_run, strike, strikes
 from burstlab.campaign.story import play
 from burstlab.campaign.words import SCHEMA
-from burstlab.campaign.world import CALM, HELD, IN_SCOPE, SICK, TWIN, UNTAGGED, Lost, Made
+from burstlab.campaign.world import (
+    CALM,
+    HELD,
+    IN_SCOPE,
+    SICK,
+    TWIN,
+    UNTAGGED,
+    Lost,
+    Made,
+    SimulatedShell,
+    World,
+)
 from burstlab.main import main
 from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.adapters.policy_file import parse_policy
+from burstwatch.gather import Gathering
+from burstwatch.shell import Shell
 
 AWS_CODES = [
     "IncorrectModificationState",
@@ -165,9 +180,7 @@ PLANTED = {
     "none_is_held_back": lambda run: replace(
         run, made=[one._replace(at_s=one.at_s + 60 * (one.volume_id == TWIN)) for one in run.made]
     ),
-    "none_runs_dry": lambda run: replace(
-        run, told=[*run.told, run.told[0]._replace(volume_id=TWIN, kind="BurstBalanceExhausted")]
-    ),
+    "none_runs_dry": lambda run: replace(run, dry_from_s={**run.dry_from_s, TWIN: run.ended_s}),
     "the_ledger_is_true": lambda run: replace(
         run, entries=without(run.entries, first(run.entries, volume_id=SICK, kind="accepted"))
     ),
@@ -184,6 +197,60 @@ def test_each_law_finds_what_breaks_it(law, clean):
     run = replace(clean, strike=Strike(MODIFY, Fault.ERROR))
     assert judge(run, clean) == {}
     assert law in judge(PLANTED[law](run), clean)
+
+
+def test_a_volume_told_as_dry_breaks_the_same_law_however_much_it_had_left(clean):
+    told = [*clean.told, clean.told[0]._replace(volume_id=TWIN, kind="BurstBalanceExhausted")]
+    found = judge(replace(clean, strike=Strike(MODIFY, Fault.ERROR), told=told), clean)
+    assert found["none_runs_dry"][0].startswith("ci-8 was told as dry in minute ")
+
+
+def test_a_volume_that_runs_dry_where_the_watchdog_is_blind_is_found(monkeypatch, clean):
+    """CloudWatch says of one volume that it is full, whatever it is: nobody is told, and it is not moved."""
+    answer = CloudWatch._answer
+
+    def say_full(self, query, from_s, to_s):
+        found = answer(self, query, from_s, to_s)
+        is_balance = query["MetricStat"]["Metric"]["MetricName"] == "BurstBalance"
+        if is_balance and TWIN in str(query):
+            found["Values"] = [100.0 for _ in found["Values"]]
+        return found
+
+    monkeypatch.setattr(CloudWatch, "_answer", say_full)
+    run = play("desk", Strike(MODIFY, Fault.ERROR))
+    assert (TWIN, "BurstBalanceExhausted") not in {(one.volume_id, one.kind) for one in run.told}
+    (said,) = judge(run, clean)["none_runs_dry"]
+    minute = (run.dry_from_s[TWIN] - run.begins_s) // 60
+    # 45 % at 2,500 IOPS are gone after 18.4 minutes.
+    assert (said, minute) == (f"ci-8 ran dry in minute {minute}", 18)
+
+
+def test_a_simulated_pass_reads_as_one_of_the_product_and_lasts_as_the_lab_says():
+    world = World.begin()
+    policy = parse_policy(b"version: 1\ncadence: {metric_lag: 9m}\n", source="a test")
+    given = {field.name: None for field in fields(Shell)} | {"policy": policy, "clock": lambda: 12.0}
+    mine, own = SimulatedShell(**given).gathering(world.now_s), Shell(**given).gathering(world.now_s)
+    assert mine.metric_lag_s == own.metric_lag_s == 540
+    differing = {
+        field.name for field in fields(Gathering) if getattr(mine, field.name) != getattr(own, field.name)
+    }
+    assert differing == {"monotonic", "_began"}
+    assert mine.monotonic() == 12
+
+
+def test_an_intent_ages_by_the_simulated_clock(monkeypatch):
+    """One older than half a minute is not sent any more: to record one takes longer here."""
+
+    def begin(self, *given, **named):
+        done = self._ledger.begin(*given, **named)
+        self._wire.clock.advance(31)
+        return done
+
+    monkeypatch.setattr(LedgerFile, "begin", begin, raising=False)
+    run = play("desk")
+    assert {one.volume_id for one in run.entries if one.kind == "intent"} == IN_SCOPE
+    assert run.sent == []
+    assert set(run.dry_from_s) == IN_SCOPE | {UNTAGGED}
 
 
 @pytest.mark.parametrize(
@@ -302,6 +369,17 @@ def test_one_answer_that_leaves_out_draining_volumes_costs_them_minutes_at_most(
     outcome = strike(house, Strike(effect.name, fault))
     assert outcome.violations == {}
     assert outcome.longest_s <= 120
+
+
+def test_an_intent_is_as_old_as_its_record_and_not_as_what_was_read_before_it(clean):
+    """The quota of io1 is read last of all: its answer does not come, which takes two and a half minutes."""
+    begins = [one.name for one in clean.effects].index("ledger.begin #1")
+    quota = clean.effects[begins - 1]
+    assert quota.operation == "ec2:DescribeVolumes"
+    run = play("desk", Strike(quota.name, Fault.TIMEOUT))
+    assert judge(run, clean) == {}
+    sent_s, due_s = (next(o.at_s for o in told.sent if o.volume_id == SICK) for told in (run, clean))
+    assert sent_s - due_s == 150
 
 
 def test_others_are_not_held_back_while_one_volume_is_refused(clean):

@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.alerts import AlertKind
+from burstwatch.core.alerts import AlertKind, sentences
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.decide import Action, Look, decide, forget, miss
 from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Hold, Phase, Spent
@@ -11,7 +11,8 @@ from burstwatch.core.follow import Sighting
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.levels import Level
 from burstwatch.core.place import Place
-from burstwatch.core.policy import AlertPolicy, Mode, Policy
+from burstwatch.core.policy import AlertPolicy, FlipPolicy, Mode, Policy
+from burstwatch.core.prices import VolumeType
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import Wishes
 from burstwatch.core.want import Around
@@ -639,6 +640,45 @@ def test_a_window_has_a_calm_volume_moved_without_an_alert_about_it(mode, action
     assert (decision.action, decision.alerts, decision.level) == (action, (), Level.OK)
     assert "release" in decision.reason
     assert decision.proposal is not None
+
+
+def likes_io1():
+    return Policy(flip=FlipPolicy(target=VolumeType.IO1))
+
+
+def used_up(*clocks):
+    return a_state(spent=tuple(Spent(at_s=int(at(clock)), by=WATCHDOG) for clock in clocks))
+
+
+@pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
+def test_people_are_told_the_third_flip_of_a_day_as_the_watchdog_would_make_it(mode):
+    state = used_up("06:00", "08:00")
+    decision = a_decision(an_assessment(critical()), state, mode=mode, policy=likes_io1())
+    (alert,) = decision.alerts
+    assert alert.action == decision.proposal.action
+    assert " --to gp3 " in alert.action
+    assert any("not io1, because 2 of AWS's 4 modifications in 24 h" in said for said in sentences(alert))
+
+
+def test_what_began_more_than_a_day_ago_changes_no_proposal():
+    a_day_ago = Spent(at_s=int(at("12:00")) - 86_400, by=WATCHDOG)
+    state = replace(used_up("08:00"), spent=(a_day_ago, *used_up("08:00").spent))
+    decision = a_decision(an_assessment(critical()), state, policy=likes_io1())
+    assert decision.proposal.target.volume_type is VolumeType.IO1
+
+
+def test_what_others_have_in_progress_counts_in_a_proposal():
+    around = Around(in_progress=a_modification(GP2, GP2, state="modifying", started="11:50"))
+    decision = a_decision(an_assessment(critical()), used_up("08:00"), policy=likes_io1(), around=around)
+    assert decision.proposal.target.volume_type is VolumeType.GP3
+
+
+def test_a_critical_volume_is_told_the_third_flip_of_a_day_as_the_watchdog_would_make_it():
+    given = an_assessment(calm())
+    decision = a_decision(given, used_up("06:00", "08:00"), policy=likes_io1(), is_critical=True)
+    (alert,) = decision.alerts
+    assert (alert.kind, alert.evidence["to"]["volume_type"]) == (AlertKind.CRITICAL_ON_BURST, "gp3")
+    assert any("not io1, because" in said for said in sentences(alert))
 
 
 def test_a_window_that_asks_for_nothing_leaves_a_calm_volume_alone():

@@ -1,13 +1,15 @@
 import pytest
 
+from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Spent
+from burstwatch.core.orders import Facts, Order, make_plan
 from burstwatch.core.place import Place
-from burstwatch.core.policy import FlipPolicy, ModePolicy
+from burstwatch.core.policy import FlipPolicy, ModePolicy, Policy
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.propose import demand_of, demand_of_series, measured, propose
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import read_tags
 from burstwatch.core.target import Demand, Wish
-from conftest import a_volume, an_assessment, balances
+from conftest import a_state, a_volume, a_wishes, an_assessment, at, balances
 
 HERE = Place(region="eu-west-1", account="123456789012")
 
@@ -17,11 +19,16 @@ def served(iops: float) -> Series:
     return balances(*[iops * 60] * 5)
 
 
-def proposed(size_gib=100, reads=None, writes=None, wish=None, policy=None, **changes):
+def proposed(size_gib=100, reads=None, writes=None, wish=None, policy=None, used=0, **changes):
     assessment = an_assessment(
         balances(30.0), volume=a_volume(size_gib, **changes), read_ops=reads, write_ops=writes
     )
-    return propose(assessment, wish or Wish(), policy or FlipPolicy(), HERE)
+    return propose(assessment, wish or Wish(), policy or FlipPolicy(), HERE, spent=spent(used))
+
+
+def spent(count):
+    """So many modifications in the last hours, ours and others'."""
+    return tuple(Spent(at_s=int(at(f"{5 + n}:00")), by=(WATCHDOG, OTHERS)[n % 2]) for n in range(count))
 
 
 @pytest.mark.parametrize(("size_gib", "mib_s"), [(100, 128), (170, 128), (171, 250)])
@@ -203,3 +210,83 @@ def test_what_a_wish_makes_impossible_is_refused_in_one_sentence():
     found = proposed(65_537)
     assert (found.target, found.reasons) == (None, ())
     assert found.action.startswith("gp3 takes 1 to 65,536 GiB, not 65,537")
+
+
+# The last automatic flip of a day
+
+
+@pytest.mark.parametrize(("used", "kind"), [(0, "io1"), (1, "io1"), (2, "gp3"), (3, "gp3"), (4, "gp3")])
+def test_from_the_third_modification_of_a_day_on_it_is_a_gp3_whatever_the_policy_likes(used, kind):
+    found = proposed(policy=FlipPolicy(target=VolumeType.IO1), used=used)
+    assert found.target.volume_type == kind
+    assert f" --to {kind} " in found.action
+
+
+def test_it_is_said_why_it_is_no_io1_this_time():
+    found = proposed(policy=FlipPolicy(target=VolumeType.IO1), used=2)
+    because = (
+        "not io1, because 2 of AWS's 4 modifications in 24 h are used, which leaves none to come back by"
+    )
+    assert found.caveat == because
+    assert found.reasons[-1] == (
+        "gp3 with 3,000 IOPS and 128 MiB/s costs $8.12 a month instead of $10.00"
+        f" (us-east-1 list prices of 2026-09-30); {because}"
+    )
+
+
+def test_a_type_that_a_tag_names_is_proposed_and_the_watchdog_said_to_wait():
+    found = proposed(wish=Wish(volume_type=VolumeType.IO1), used=3)
+    assert found.target.volume_type == "io1"
+    because = (
+        "the watchdog itself would wait, because 3 of AWS's 4 modifications in 24 h are used, which leaves"
+        " none to come back by"
+    )
+    assert found.caveat == because
+    assert found.reasons[-1].endswith(f"; {because}")
+
+
+@pytest.mark.parametrize(
+    ("policy", "wish", "used"),
+    [
+        (FlipPolicy(), Wish(), 2),
+        (FlipPolicy(target=VolumeType.IO1), Wish(volume_type=VolumeType.GP3), 2),
+        (FlipPolicy(target=VolumeType.IO1), Wish(), 1),
+    ],
+)
+def test_where_the_day_changes_nothing_nothing_is_said_of_it(policy, wish, used):
+    found = proposed(policy=policy, wish=wish, used=used)
+    assert found.caveat is None
+    assert "24 h" not in found.reasons[-1]
+
+
+def test_an_io1_that_became_gp3_by_its_size_is_not_said_to_be_one_by_the_day():
+    # 50 GiB allow an io1 2,500 IOPS, fewer than the burst.
+    found = proposed(50, policy=FlipPolicy(target=VolumeType.IO1), used=2)
+    assert found.target.volume_type == "gp3"
+    assert found.caveat is None
+    assert found.reasons[0].startswith("Redirected to gp3")
+
+
+@pytest.mark.parametrize("used", range(5))
+@pytest.mark.parametrize("wish", [Wish(), Wish(iops=4_000), Wish(volume_type=VolumeType.IO2)])
+@pytest.mark.parametrize("target", [VolumeType.GP3, VolumeType.IO1])
+@pytest.mark.parametrize("size_gib", [50, 200])
+def test_what_is_proposed_is_what_the_watchdog_would_make_of_it(used, wish, target, size_gib):
+    volume, flip = a_volume(size_gib), FlipPolicy(target=target)
+    assessment = an_assessment(balances(30.0), volume=volume, read_ops=served(900), write_ops=served(2_000))
+    order = Order(
+        volume_id=volume.volume_id,
+        direction=Direction.OUT,
+        cause=Cause.DRAINING,
+        because="critical",
+        demand=demand_of(assessment),
+    )
+    facts = Facts(
+        volume=volume,
+        wishes=a_wishes(target=wish),
+        state=a_state(spent=spent(used)),
+        now_s=at("12:00"),
+    )
+    plan = make_plan(order, facts, Policy(flip=flip))
+    found = propose(assessment, wish, flip, HERE, spent=spent(used))
+    assert found.target == plan.target

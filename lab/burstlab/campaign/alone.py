@@ -1,13 +1,13 @@
-"""A run without threads: what would happen at once happens in one order, so that it can be repeated."""
+"""A run without threads and by one clock: all happens in one order, so that it can be repeated."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, Self
 from unittest.mock import patch
 
-from burstwatch import flip
+from burstwatch import flip, watchdog
 from burstwatch.adapters import cloudwatch, history, ledger_dynamodb_table, policy_parameter
 from burstwatch.adapters.policy_file import parse_policy
 
@@ -42,11 +42,17 @@ class Inline:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Let nothing happen at the same time; and a policy be read once, which always says the same."""
+def alone(clock: Callable[[], float]) -> Iterator[None]:
+    """Let nothing happen at the same time, and a policy be read once, which always says the same.
+
+    How long a pass or an intent has waited is told by ``clock``, like all else.
+    """
     with ExitStack() as changed:
         for module in _WITH_THREADS:
             changed.enter_context(patch.object(module, "ThreadPoolExecutor", Inline))
+        for passing in (flip, watchdog):
+            changed.enter_context(patch.object(passing, "monotonic", clock))
+        changed.enter_context(patch.object(flip, "_Task", partial(vars(flip)["_Task"], monotonic=clock)))
         changed.enter_context(patch.object(policy_parameter, "parse_policy", _parse))
         yield
 

@@ -165,9 +165,17 @@ def _first(told: Iterable[Told]) -> dict[tuple[str, str, str], int]:
 
 
 def none_runs_dry(run: Course, _: Course) -> list[str]:
-    """No volume that may be moved runs dry: the story leaves seven minutes for what goes wrong once."""
-    return [
-        f"{_called(one.volume_id)} ran dry, which was told {_minute(run, one.at_s)}"
+    """No volume that may be moved runs dry, or is told as dry: the story leaves minutes for what goes wrong.
+
+    The simulation is asked as well, as a watchdog that is blind tells nobody.
+    """
+    found = [
+        f"{_called(volume_id)} ran dry {_minute(run, at_s)}"
+        for volume_id, at_s in run.dry_from_s.items()
+        if volume_id in IN_SCOPE
+    ]
+    return found + [
+        f"{_called(one.volume_id)} was told as dry {_minute(run, one.at_s)}"
         for one in run.told
         if one.kind == AlertKind.EXHAUSTED and one.volume_id in IN_SCOPE
     ]

@@ -56,7 +56,7 @@ def play(house_name: str, strike: Strike | None = None) -> Course:
     began = process_time()
     world = World.begin(strike, records=strike is None)
     shared = _FOLDER if _FOLDER.is_dir() else None
-    with TemporaryDirectory(prefix="burstlab-faults-", dir=shared) as folder, alone():
+    with TemporaryDirectory(prefix="burstlab-faults-", dir=shared) as folder, alone(world.fleet.clock.now_s):
         house = HOUSES[house_name](world, Path(folder))
         world.ledger = house.ledger
         try:
@@ -197,6 +197,11 @@ def _course(world: World, house: House, *, is_at_rest: bool, took_s: float) -> C
         standings=[_standing(each) for each in ledger.states().values()],
         types={volume.volume_id: volume.volume_type for volume in world.fleet},
         lost=world.lost,
+        dry_from_s={
+            volume_id: int(dry_at.timestamp())
+            for volume_id in volume_ids
+            if (dry_at := world.fleet.truth(volume_id).first_dry_at) is not None
+        },
         undelivered=_waiting(ledger),
         bugs=world.bugs,
         failed_passes=world.failed_passes,

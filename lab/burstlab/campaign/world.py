@@ -1,7 +1,7 @@
 """The world of the story: volumes, what is sent to AWS and to people, and how it stands in the end."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -106,7 +106,10 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What became of a run, as it is judged; times are seconds since 1970."""
+    """What became of a run, as it is judged; times are seconds since 1970.
+
+    ``dry_from_s`` is when a volume first had no credits left, which the simulation knows and nobody else.
+    """
 
     house: str
     strike: Strike | None
@@ -123,6 +126,7 @@ class Course:
     standings: Sequence[Standing]
     types: Mapping[str, str]
     lost: Sequence[Lost]
+    dry_from_s: Mapping[str, int]
     undelivered: int
     bugs: Sequence[str]
     failed_passes: int
@@ -130,19 +134,12 @@ class Course:
 
 
 class SimulatedShell(Shell):
-    """A shell whose passes take as long as the simulated clock says."""
+    """The product's own shell, but its passes take as long as the simulated clock says."""
 
     __slots__ = ()
 
     def gathering(self, now_s: float) -> Gathering:
-        return Gathering(
-            ec2=self.ec2,
-            cloudwatch=self.cloudwatch,
-            now_s=now_s,
-            gap_after_s=self.policy.telemetry.gap_after.total_seconds(),
-            causes=self.causes,
-            monotonic=self.clock,
-        )
+        return replace(super().gathering(now_s), monotonic=self.clock)
 
 
 @dataclass(slots=True)

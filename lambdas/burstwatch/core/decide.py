@@ -164,8 +164,14 @@ def decide(
     is_home = step.state.flip is None
     proposal = None
     if asks and is_home:
-        ahead = is_called or not level.is_alerting
-        proposal = propose(assessment, wishes.target, policy.flip, look.place, ahead=ahead)
+        proposal = propose(
+            assessment,
+            wishes.target,
+            policy.flip,
+            look.place,
+            ahead=is_called or not level.is_alerting,
+            spent=spent_within(step.state.spent, look.now_s),
+        )
     move = consider(
         assessment, after, level, wishes, around, proposal=proposal, policy=policy, now_s=look.now_s
     )

@@ -131,9 +131,14 @@ def all_spent(state: VolumeState, newest: Modification | None, now_s: float) -> 
     return spent_within(known, now_s)
 
 
+def leaves_no_return(spent: Sequence[Spent]) -> bool:
+    """Whether no automatic modification would be left to come back by, with these used up in 24 h."""
+    return len(spent) >= AUTOMATIC_QUOTA - 1
+
+
 def is_last_of_the_day(attempt: Attempt) -> bool:
-    """Whether no automatic modification would be left to come back by: from here on only out to stay."""
-    return attempt.is_automatic and len(attempt.spent) >= AUTOMATIC_QUOTA - 1
+    """Whether an automatic modification may from here on only lead out to stay."""
+    return attempt.is_automatic and leaves_no_return(attempt.spent)
 
 
 def refuse(attempt: Attempt, policy: Policy, *, overridden: Collection[Guard] = ()) -> list[Refusal]:

@@ -1,12 +1,15 @@
 """What a person can do about a draining volume: the command, and what it costs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from burstwatch.core.assess import Assessment
+from burstwatch.core.flips import Spent
+from burstwatch.core.guards import QUOTA, leaves_no_return
 from burstwatch.core.place import Place
 from burstwatch.core.policy import FlipPolicy
-from burstwatch.core.prices import US_EAST_1, Configuration
+from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType
 from burstwatch.core.samples import Series
 from burstwatch.core.target import EMPTY_PCT, Demand, Target, TargetRefusal, Wish, choose_target
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
@@ -17,36 +20,62 @@ _PINNED: Final = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """``action`` is a command to paste, or a sentence where no command helps; ``target`` is None then."""
+    """``action`` is a command to paste, or a sentence where no command helps; ``target`` is None then.
+
+    The last of its ``reasons`` has the price, and the ``caveat``: what the modifications of the day change.
+    """
 
     action: str
     target: Configuration | None = None
     reasons: tuple[str, ...] = ()
+    caveat: str | None = None
 
 
 def propose(
-    assessment: Assessment, wish: Wish, policy: FlipPolicy, place: Place, *, ahead: bool = False
+    assessment: Assessment,
+    wish: Wish,
+    policy: FlipPolicy,
+    place: Place,
+    *,
+    ahead: bool = False,
+    spent: Sequence[Spent] = (),
 ) -> Proposal:
     """The modification that takes the volume out of the burst bucket, by what it was seen to serve.
 
-    ``ahead``: it is wanted for a demand still to come.
+    ``ahead``: it is wanted for a demand still to come. ``spent`` are its modifications of the last 24 h: from
+    the third on it is gp3, as the watchdog itself would make it, unless the wish names a type.
     """
     volume = assessment.volume
     if volume.managed_by:
         return Proposal(action=f"managed by {volume.managed_by}: change its volume type there")
-    if wish.volume_type is None:
-        wish = replace(wish, volume_type=policy.target)
     demand = replace(demand_of(assessment), ahead=ahead)
-    found = choose_target(volume, demand, wish, US_EAST_1, headroom_pct=policy.headroom_pct)
+
+    def choose(kind: VolumeType) -> Target | TargetRefusal:
+        asked = replace(wish, volume_type=kind)
+        return choose_target(volume, demand, asked, US_EAST_1, headroom_pct=policy.headroom_pct)
+
+    found, caveat = choose(wish.volume_type or policy.target), None
+    if isinstance(found, Target) and _strands(found, spent):
+        used = f"{len(spent)} of AWS's {QUOTA} modifications in 24 h are used"
+        lead = f"not {policy.target}" if wish.volume_type is None else "the watchdog itself would wait"
+        caveat = f"{lead}, because {used}, which leaves none to come back by"
+        found = choose(wish.volume_type or VolumeType.GP3)
     match found:
         case TargetRefusal() as refusal:
             return Proposal(action=refusal.sentence)
         case Target() as target:
+            price = _price_sentence(target)
             return Proposal(
                 action=_command(target.configuration, volume.volume_id, place),
                 target=target.configuration,
-                reasons=(*target.reasons, _price_sentence(target)),
+                reasons=(*target.reasons, f"{price}; {caveat}" if caveat else price),
+                caveat=caveat,
             )
+
+
+def _strands(target: Target, spent: Sequence[Spent]) -> bool:
+    """Whether it would be on a type from which no modification of the day brings it back."""
+    return target.configuration.volume_type is not VolumeType.GP3 and leaves_no_return(spent)
 
 
 def demand_of(assessment: Assessment) -> Demand:
