@@ -32,17 +32,14 @@ def falling_to(end: float, per_minute: float, count: int = 61) -> list[float]:
         (falling_to(29, 2, 31), Level.CRITICAL),
         (falling_to(31, 2, 31), Level.WARNING),
         (falling_to(29, 2, 29), Level.WARNING),
-        # Slower of late; and in the newest minute less than half as fast.
         ([*falling_to(31, 2, 31), 30.0, 29.9, 29.9], Level.WARNING),
-        ([*falling_to(22, 2, 31), 20.0, 18.8], Level.CRITICAL),
-        ([*falling_to(22, 2, 31), 20.0, 19.4], Level.WARNING),
         # The bound: 24 % / 3 % a minute = 8 min. Its own pace over ten minutes: 2.9 % a minute, or less.
         (falling_to(23, 2.9, 11), Level.CRITICAL),
         (falling_to(23, 2.8, 11), Level.WARNING),
         (falling_to(25, 2.9, 11), Level.WARNING),
         ([*falling_to(26, 0, 50), 25.0, 24.0], Level.WARNING),
-        ([*falling_to(22, 3, 11), 20.5], Level.CRITICAL),
-        ([*falling_to(22, 3, 11), 21.0], Level.WARNING),
+        # One quiet minute is no reason to wait.
+        ([*falling_to(20, 3, 11), 20.0], Level.CRITICAL),
         # Any drain at all below the bound is worth a word.
         (falling_to(24, 0.01), Level.WARNING),
         (falling_to(24.2, 0.01), Level.WATCH),

@@ -225,7 +225,8 @@ def test_from_the_third_modification_of_a_day_on_it_is_a_gp3_whatever_the_policy
 def test_it_is_said_why_it_is_no_io1_this_time():
     found = proposed(policy=FlipPolicy(target=VolumeType.IO1), used=2)
     because = (
-        "not io1, because 2 of AWS's 4 modifications in 24 h are used, which leaves none to come back by"
+        "not io1, because 2 of AWS's 4 modifications in 24 h are used, which leaves the watchdog none to come"
+        " back by"
     )
     assert found.caveat == because
     assert found.reasons[-1] == (
@@ -238,11 +239,17 @@ def test_a_type_that_a_tag_names_is_proposed_and_the_watchdog_said_to_wait():
     found = proposed(wish=Wish(volume_type=VolumeType.IO1), used=3)
     assert found.target.volume_type == "io1"
     because = (
-        "the watchdog itself would wait, because 3 of AWS's 4 modifications in 24 h are used, which leaves"
-        " none to come back by"
+        "the watchdog would wait, because 3 of AWS's 4 modifications in 24 h are used, which leaves it none"
+        " to come back by"
     )
     assert found.caveat == because
     assert found.reasons[-1].endswith(f"; {because}")
+
+
+@pytest.mark.parametrize("policy", [FlipPolicy(), FlipPolicy(target=VolumeType.IO1)])
+def test_when_aws_takes_the_next_is_said_where_all_of_a_day_are_used(policy):
+    because = "AWS's 4 modifications in 24 h are used: it takes the next at 2026-11-21T05:00:00Z"
+    assert proposed(policy=policy, used=4).caveat == because
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from burstwatch.core.errors import LedgerError
+from burstwatch.core.words import printable
 
 SCHEMA_VERSION: Final = 2
+_LONGEST_SAID: Final = 200
 _APPLICATION_ID: Final = 0x62757273
 """The letters ``burs`` in the file's header: other programs' databases are left alone."""
 
@@ -147,6 +149,7 @@ def identify(path: Path) -> tuple[int, int] | None:
 
 def explain(error: OSError | sqlite3.Error, path: Path, lock_timeout_s: float) -> LedgerError:
     """What happened, with what was written and the next step."""
+    said = printable(str(error), _LONGEST_SAID)
     code = error.sqlite_errorcode & 0xFF if hasattr(error, "sqlite_errorcode") else 0
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         code = sqlite3.SQLITE_FULL
@@ -159,12 +162,12 @@ def explain(error: OSError | sqlite3.Error, path: Path, lock_timeout_s: float) -
         case sqlite3.SQLITE_FULL:
             why = "has no space left on its file system, nothing was written: free some, then run again"
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            why = f"is damaged ({error}): {start_anew(path)}"
+            why = f"is damaged ({said}): {start_anew(path)}"
         case sqlite3.SQLITE_IOERR:
-            why = f"met a failing or full disk ({error}), nothing was written: check the disk, then run again"
+            why = f"met a failing or full disk ({said}), nothing was written: check the disk, then run again"
         case _:
             why = (
-                f"cannot be used ({error}): check owner and permissions of the file and its directory,"
+                f"cannot be used ({said}): check owner and permissions of the file and its directory,"
                 " or name another file with --ledger sqlite:PATH"
             )
     return LedgerError(f"ledger {path} {why}")

@@ -7,8 +7,7 @@ where none counts the longest horizon speaks. Five minutes of drain can thus ann
 a single noisy minute can announce next to nothing, and one quiet minute does not lull the longer horizons.
 
 Most bursts end by themselves, so this estimate warns and no more. A drain is *confirmed* when it has lasted
-twice as long as it has to go on, no horizon of the last twenty minutes speaks against it, and its newest
-minute was at least half as fast.
+twice as long as it has to go on, and no horizon of the last twenty minutes speaks against it.
 """
 
 from bisect import bisect_right
@@ -24,8 +23,6 @@ BELIEVED_FOR: Final = 3
 """A drain that lasted a minute is believed for this many minutes to come."""
 CONFIRMED_FOR: Final = 0.5
 """And it is confirmed for this many."""
-_GOES_ON: Final = 0.5
-"""A drain whose newest minute is slower than this share of it is ending."""
 
 _SHORT_S: Final = 20 * 60
 _PACE_S: Final = 10 * 60
@@ -55,7 +52,7 @@ class Forecast:
     ``latest_s`` None where some horizon saw no drain at all. The estimate is believed
     when the drain has lasted a third of what it is said to go on for; otherwise it is the mean of as far back
     as the samples reach. ``confirmed_s`` is when a confirmed drain has emptied it, None where there is none;
-    ``at_pace_s`` when the pace of the last ten minutes has, None where it did not fall in them or is ending.
+    ``at_pace_s`` when the pace of the last ten minutes has, None where it did not fall in them.
     """
 
     draining: bool
@@ -137,9 +134,7 @@ def forecast(balance: Series, *, baseline: int, age_s: float) -> Forecast:
     def empty_in(rate: float) -> float:
         return max(soonest, credits_left / rate - age_s)
 
-    newest_per_s = _newest_per_s(balance)
-    confirmed = _going_on(_confirmed_rate(drains, credits_left, age_s), newest_per_s)
-    pace = _going_on(_pace(drains), newest_per_s)
+    confirmed, pace = _confirmed_rate(drains, credits_left, age_s), _pace(drains)
     return Forecast(
         draining=True,
         drain_per_s=believed.per_s,
@@ -186,16 +181,6 @@ def _confirmed_rate(drains: tuple[Drain, ...], credits_left: float, age_s: float
 
 def _pace(drains: tuple[Drain, ...]) -> float:
     return next((d.per_s for d in drains if d.span_s >= _PACE_S), drains[-1].per_s)
-
-
-def _newest_per_s(balance: Series) -> float:
-    """The drain of the newest minute, or since the sample before it."""
-    lost = (balance.values[-2] - balance.values[-1]) * CREDITS_PER_PCT
-    return lost / (balance.starts_s[-1] - balance.starts_s[-2])
-
-
-def _going_on(per_s: float, newest_per_s: float) -> float:
-    return per_s if newest_per_s >= _GOES_ON * per_s else 0.0
 
 
 def _fell_last(balance: Series) -> bool:

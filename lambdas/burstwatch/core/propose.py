@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from burstwatch.core.assess import Assessment
-from burstwatch.core.flips import Spent
+from burstwatch.core.flips import QUOTA_SPAN_S, Spent
 from burstwatch.core.guards import QUOTA, leaves_no_return
 from burstwatch.core.place import Place
 from burstwatch.core.policy import FlipPolicy
@@ -13,6 +13,7 @@ from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType
 from burstwatch.core.samples import Series
 from burstwatch.core.target import EMPTY_PCT, Demand, Target, TargetRefusal, Wish, choose_target
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
+from burstwatch.core.words import format_instant
 
 _PINNED: Final = 0.9
 """AWS delivers at least 90 % of what a volume may serve: from here on more may be wanted than is seen."""
@@ -57,9 +58,17 @@ def propose(
     found, caveat = choose(wish.volume_type or policy.target), None
     if isinstance(found, Target) and _strands(found, spent):
         used = f"{len(spent)} of AWS's {QUOTA} modifications in 24 h are used"
-        lead = f"not {policy.target}" if wish.volume_type is None else "the watchdog itself would wait"
-        caveat = f"{lead}, because {used}, which leaves none to come back by"
+        caveat = (
+            f"not {policy.target}, because {used}, which leaves the watchdog none to come back by"
+            if wish.volume_type is None
+            else f"the watchdog would wait, because {used}, which leaves it none to come back by"
+        )
         found = choose(wish.volume_type or VolumeType.GP3)
+    if len(spent) >= QUOTA:
+        next_s = spent[len(spent) - QUOTA].at_s + QUOTA_SPAN_S
+        caveat = (
+            f"AWS's {QUOTA} modifications in 24 h are used: it takes the next at {format_instant(next_s)}"
+        )
     match found:
         case TargetRefusal() as refusal:
             return Proposal(action=refusal.sentence)
