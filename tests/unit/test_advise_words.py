@@ -1,7 +1,9 @@
 """What advice says and where it turns: sentences whole, and numbers right on the edge."""
 
+from dataclasses import replace
+
 import pytest
-from test_advise import BURSTS, a_case, a_usage, dry, gp3
+from test_advise import BURSTS, a_case, a_rate, a_usage, dry, gp3
 
 from burstwatch.core.advise import STAY, Confidence, Danger, advise, confidence_of, need_of, sum_advice
 from burstwatch.core.prices import Configuration, VolumeType
@@ -281,6 +283,41 @@ def test_an_instance_below_what_is_bought_is_a_risk():
     for max_iops, is_risk in [(2_999, True), (3_000, False)]:
         risks = advise(a_case(usage=a_usage(900, 40, **BURSTS), instance=an_instance(max_iops, 500))).risks
         assert (f"Its instance allows {max_iops:,} IOPS to all its volumes together." in risks) is is_risk
+
+
+FORTNIGHT = "14.0 days were seen, by the minute: what happens once a quarter may be missing."
+
+
+@pytest.mark.parametrize("usage", [a_usage(50, 5), a_usage(900, 40, **BURSTS), a_usage(900, 0, **BURSTS)])
+def test_of_a_plain_volume_only_the_length_of_its_history_is_a_risk(usage):
+    assert advise(a_case(usage=usage, instance=an_instance(3_000, 500))).risks == (FORTNIGHT,)
+
+
+@pytest.mark.parametrize(
+    ("busiest", "above", "says"),
+    [
+        (3_060, 1, None),  # 2 % beyond 3,000 is how CloudWatch counts
+        (3_061, 1, "1 minute went beyond the 99.9 %, up to 3,061 IOPS"),
+        (3_500, 2, "2 minutes went beyond the 99.9 %, up to 3,500 IOPS"),
+    ],
+)
+def test_what_the_percentile_leaves_out_counts_from_two_percent_above_what_the_target_serves(
+    busiest, above, says
+):
+    usage = replace(a_usage(900, 40, **BURSTS), iops=a_rate(900, busiest, above))
+    advice = advise(a_case(usage=usage))
+    assert advice.target == gp3()
+    risk = says and f"{says} at 2026-11-20T00:00:00Z; the target serves 3,000."
+    assert advice.risks == tuple(filter(None, (FORTNIGHT, risk)))
+
+
+def test_a_gp2_that_stays_serves_its_burst_ceiling_at_best():
+    # at 1 GiB nothing else serves more
+    advice = advise(a_case(1, replace(a_usage(), iops=a_rate(3_200, busiest=4_000, above=1))))
+    assert advice.target == GP2
+    assert any(
+        risk.endswith("4,000 IOPS at 2026-11-20T00:00:00Z; the target serves 3,000.") for risk in advice.risks
+    )
 
 
 # the fleet

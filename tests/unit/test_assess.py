@@ -271,6 +271,14 @@ def test_an_answer_without_a_datapoint_that_was_told_before_is_no_gap_but_a_fail
     assert seen.unknown_reason is reason
 
 
-def test_the_datapoint_that_an_answer_leaves_out_is_named_by_its_age():
-    seen = an_assessment(GAP, known_at_s=int(at("11:56")))
-    assert seen.unknown_because == "CloudWatch leaves out the datapoint of 4 min ago, which it told before"
+def test_a_volume_on_its_way_that_is_detached_is_told_as_that():
+    seen = an_assessment(balances(50.0), volume=a_volume(attached=False), changing_to="gp3")
+    assert seen.unknown_reason is UnknownReason.DETACHED
+
+
+@pytest.mark.parametrize(("age_s", "minutes"), [(240, 4), (1_520, 25), (1_531, 26), (1_770, 30)])
+def test_the_datapoint_that_an_answer_leaves_out_is_named_by_its_age(age_s, minutes):
+    # 1,520 s are 25.3 min, 1,531 s are 25.5
+    seen = an_assessment(GAP, known_at_s=int(at("12:00")) - age_s)
+    because = f"CloudWatch leaves out the datapoint of {minutes} min ago, which it told before"
+    assert seen.unknown_because == because

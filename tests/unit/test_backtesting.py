@@ -334,6 +334,7 @@ def test_a_depletion_is_announced_by_the_first_alert_of_its_drain():
     assert abs(depletion.dry_at_s - minute(119)) <= 60
     first = next(alert for alert in one.alerts if alert.kind == "BurstBalanceDraining")
     assert depletion.alerted_at_s == first.at_s
+    assert not depletion.is_surprise
     assert depletion.lead_s == depletion.dry_at_s - first.at_s > 30 * 60
     assert not depletion.prevented
     assert dict(one.refused) == {"fleet_cap": 1}

@@ -1,7 +1,16 @@
 import pytest
 
 from burstwatch.core.cause_words import began_words, cause_sentences, describe_cause, describe_fall
-from burstwatch.core.causes import DAYS_PERIOD_S, Fall, Traces, compare_days, find_fall, operations_in
+from burstwatch.core.causes import (
+    DAYS_PERIOD_S,
+    DAYS_SPAN_S,
+    OPERATIONS_SPAN_S,
+    Fall,
+    Traces,
+    compare_days,
+    find_fall,
+    operations_in,
+)
 from burstwatch.core.samples import Series
 from conftest import at, balances, draining_to
 
@@ -20,6 +29,10 @@ def a_fall(began: str = "11:30", ended: str = "11:59", pct: float = 60, *, is_lo
     return Fall(
         began_s=int(at(began)), ended_s=int(at(ended)), from_pct=100, to_pct=100 - pct, is_longer=is_longer
     )
+
+
+def test_a_day_is_compared_with_the_seven_before_it_and_the_operations_of_an_hour():
+    assert (DAYS_SPAN_S, OPERATIONS_SPAN_S) == (8 * DAY_S, HOUR_S)
 
 
 # when it began

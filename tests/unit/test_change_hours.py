@@ -78,6 +78,7 @@ def test_they_are_shown_so_that_they_read_back_as_the_same(text, shown):
         ("mon-fri-sun 08:00-18:00 UTC", "'mon-fri-sun' is no day of the week"),
         ("mon- 08:00-18:00 UTC", "'mon-' is no day of the week"),
         ("mon,,fri 08:00-18:00 UTC", "'' is no day of the week"),
+        ("mon-abc 08:00-18:00 UTC", "'mon-abc' is no day of the week"),
         ("1-5 08:00-18:00 UTC", "'1-5' is no day of the week"),
         ("mon-fri 08:00-18:00 Mars/Base", "'Mars/Base' is no known time zone; write an IANA name"),
         ("mon-fri 08:00-18:00 ../UTC", "is no known time zone"),

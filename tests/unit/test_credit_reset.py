@@ -185,6 +185,10 @@ def test_a_quarter_of_an_hour_of_datapoints_is_wanted(after):
     ]
 
 
+def test_a_quarter_of_an_hour_of_datapoints_is_enough():
+    assert a_journey(rising("13:05", 15, 56.0)).has_enough
+
+
 def test_datapoints_every_five_minutes_tell_as_well():
     before = rising("11:30", 6, 30.0, every_min=5)
     after = rising("13:20", 4, 63.0, every_min=5)
@@ -235,6 +239,14 @@ def test_how_long_it_must_stay_follows_from_what_its_size_earns():
 
     # r, in % a minute, is 1/9, 1/9, 0.2, 1/3: 40.1, 40.1, 23.3 and 14.8 minutes; never less than 15
     assert stays_min == {8: 41, 33: 41, 60: 24, 100: 15, 334: 15}
+
+
+def test_an_aws_that_takes_no_time_is_reckoned_with_where_nothing_else_is_said():
+    facts = {"size_gib": 100, "iops": 0}
+    there = reckon_there(50, **facts)
+    assert there == reckon_there(50, **facts, modify_s=0)
+    assert foresee(there, **facts, away_s=960) == foresee(there, **facts, away_s=960, modify_s=0)
+    assert shortest_away_s(there, **facts) == shortest_away_s(there, **facts, modify_s=0)
 
 
 def test_it_must_stay_longer_where_aws_takes_long():

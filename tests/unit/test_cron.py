@@ -1,5 +1,5 @@
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 
 import pytest
@@ -87,3 +87,21 @@ def test_any_other_cron_text_is_a_fault(cron, says):
 
 def test_a_day_that_no_month_has_is_fine_where_a_weekday_will_do():
     assert starts("0 0 31 2 fri", date(2026, 5, 1), 1) == ["Fri 2027-02-05 00:00"]
+
+
+@pytest.mark.parametrize(
+    ("cron", "hours", "waits"),
+    [
+        ("0 22 * * *", 24, None),
+        ("0 22 * * *", 25, 24),
+        ("0 6,18 * * *", 12, None),
+        ("0 6,18 * * *", 13, 12),
+        ("0 6,8 * * *", 3, 2),
+        ("0 6,20 * * *", 11, 10),  # from 20:00 to 06:00
+        ("0 22 * * sat", 7 * 24, None),
+        ("0 22 * * sat", 7 * 24 + 1, 7 * 24),
+    ],
+)
+def test_a_window_longer_than_the_wait_for_its_next_start_would_overlap_itself(cron, hours, waits):
+    found = parse_cron(cron).wait_below(timedelta(hours=hours))
+    assert found == (None if waits is None else timedelta(hours=waits))

@@ -14,12 +14,13 @@ from burstwatch.core.flips import (
     Hold,
     Phase,
     Spent,
+    WindowMark,
     hold_on,
     intent_id,
     spent_within,
     with_spent,
 )
-from burstwatch.core.ledger import VolumeState
+from burstwatch.core.ledger import Beginning, Begun, VolumeState
 from burstwatch.core.levels import Level
 from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.core.stall import Stall, StuckTask
@@ -121,6 +122,27 @@ def test_what_is_remembered_comes_back_from_its_document_as_it_was(value):
 def test_a_document_does_not_say_what_goes_without_saying(value):
     defaults = {f.name: f.default for f in fields(value)}
     assert [name for name, told in value.to_document().items() if told == defaults[name]] == []
+
+
+@pytest.mark.parametrize("direction", [None, *Direction])
+def test_what_was_used_up_keeps_its_direction_also_where_nobody_knows_it(direction):
+    one = Spent(at_s=1, by="others", direction=direction)
+    assert through_json(one) == one
+
+
+@pytest.mark.parametrize("until_s", [-1, 253_402_300_800])
+def test_a_hold_until_no_clock_shows_cannot_exist(until_s):
+    # 10000-01-01T00:00:00Z is 253,402,300,800 s after 1970
+    with pytest.raises(ValueError, match=f"^{until_s} is no instant from 1970 to 9999$"):
+        Hold(volume_id=None, by="ann", reason="", placed_at_s=0, until_s=until_s)
+    assert Hold(volume_id=None, by="ann", reason="", placed_at_s=0, until_s=253_402_300_799)
+
+
+@pytest.mark.parametrize(("at_s", "until_s"), [(-1, None), (0, -1), (0, 253_402_300_800)])
+def test_a_mark_of_a_time_that_no_clock_shows_cannot_exist(at_s, until_s):
+    with pytest.raises(ValueError, match="is no instant from 1970 to 9999"):
+        WindowMark(name="release", starts=True, by="ann", at_s=at_s, until_s=until_s)
+    assert WindowMark(name="release", starts=True, by="ann", at_s=0)
 
 
 def test_one_who_is_sent_on_remembers_where_it_was():
@@ -265,3 +287,9 @@ def a_hold(volume_id, until_s):
 def test_of_the_holds_on_a_volume_the_one_that_lasts_longest_counts(holds, until_s):
     found = hold_on(holds, "vol-1", now_s=5)
     assert (found and found.until_s) == until_s
+
+
+def test_what_nobody_said_is_nothing():
+    assert VolumeState(volume_id="vol-1", revision=1).level_since_s == 0
+    answer = Beginning(begun=Begun.RECORDED)
+    assert (answer.volumes, answer.usd_per_month) == (0, 0.0)

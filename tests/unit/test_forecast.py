@@ -79,6 +79,7 @@ def test_a_drain_is_believed_for_three_times_as_long_as_it_lasted(minutes, annou
 def test_a_volume_that_does_not_drain_has_no_time_to_empty(values):
     seen = forecast(balances(*values), baseline=300, age_s=0)
     assert not seen.draining
+    assert not seen.is_believed
     assert seen.time_to_empty_s is None
     assert seen.soonest_empty_s == pytest.approx(values[-1] * 54_000 / 2_700)
 

@@ -118,3 +118,8 @@ def test_programs_find_each_name_by_itself():
         "cluster": "prod",
     }
     assert (str(claim_of(volume)), where(volume)) == (CALLED, "/dev/sdf on i-0a1")
+
+
+def test_a_name_has_40_columns_where_nobody_says_otherwise():
+    assert name_of(a_volume(tags={"Name": "x" * 40})) == "x" * 40
+    assert len(name_of(a_volume(tags={"Name": "x" * 41}))) == 40

@@ -196,6 +196,26 @@ def test_of_many_volumes_ten_are_named_and_all_are_counted():
     assert "vol-0010" not in told
 
 
+@pytest.mark.parametrize(("count", "named"), [(10, "vol-009."), (11, "vol-009 and 1 more.")])
+def test_the_eleventh_volume_is_the_first_that_is_only_counted(count, named):
+    [change] = announced({f"vol-{number:03}": LEADING for number in range(count)})
+    [told] = [line for line in change.alerts[0].evidence["details"] if line.startswith("Due now: ")]
+    assert told.endswith(named)
+
+
+def test_a_hundred_volumes_are_listed_for_programs():
+    [change] = announced({f"vol-{number:03}": LEADING for number in range(101)})
+    evidence = change.alerts[0].evidence
+    assert (len(evidence["volumes"]), evidence["volume_count"]) == (100, 101)
+
+
+def test_those_that_still_have_time_are_told_with_the_first_that_have_none():
+    waiting = a_window_state(Phase.OUTSIDE, "12:30", "14:00")
+    assert announced({"vol-2": waiting}) == []
+    [change] = announced({"vol-1": LEADING, "vol-2": waiting})
+    assert "Due now: vol-1; 1 more, smaller or less hurried, follow." in change.alerts[0].evidence["details"]
+
+
 def test_every_window_and_every_start_is_told_on_its_own():
     others = a_window_state(Phase.LEADING, "12:30", "15:00", window="drill")
     later = a_window_state(Phase.LEADING, "18:30", "19:00")

@@ -2,7 +2,7 @@ import pytest
 
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.ledger import Roster, VolumeState
-from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
+from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.policy import CadencePolicy
 from conftest import a_volume, at
 
@@ -185,6 +185,13 @@ def test_what_is_due_brings_its_smaller_size_along():
     assert due.smaller_size_gib == 50
 
 
+def test_what_is_looked_at_for_another_reason_than_a_sweep_has_not_arrived():
+    asked_for = DueVolume(volume=WATCHED)
+    assert not asked_for.has_arrived
+    assert not asked_for.is_leaving
+    assert asked_for.is_polled
+
+
 @pytest.mark.parametrize("volume", [WATCHED, *NOT_POLLED], ids=lambda volume: volume.volume_id)
 @pytest.mark.parametrize(
     "state",
@@ -225,3 +232,9 @@ def test_a_volume_in_focus_that_was_resized_is_looked_at_now():
 def test_nothing_is_due_where_there_is_nothing():
     assert due_in_focus({}, NOON) == set()
     assert sweep([], roster=None) == (set(), set())
+
+
+@pytest.mark.parametrize(("ahead_s", "is_due"), [(86_400, False), (86_401, True)])
+def test_a_look_planned_more_than_a_day_ahead_was_planned_by_a_clock_that_was_wrong(ahead_s, is_due):
+    state = a_state(next_look_at_s=NOON + ahead_s)
+    assert due_in_focus({"vol-watched": state}, NOON) == ({"vol-watched"} if is_due else set())

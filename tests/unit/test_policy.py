@@ -527,6 +527,11 @@ def test_a_setting_may_go_to_its_limit(settings):
     assert read(section, **settings).to_mapping()[section][setting] == text
 
 
+def test_a_quota_of_the_least_that_a_type_takes_lets_one_volume_be_flipped():
+    flip = read("flip", target="io1", io1_iops_limit="100").flip
+    assert flip.io1_iops_limit == 100
+
+
 def test_no_datapoint_can_be_there_before_cloudwatch_shows_it():
     document = VERSION | {"telemetry": {"too_new": "4m"}}
     assert faults_of(document) == {
@@ -569,6 +574,9 @@ def test_a_policy_that_just_keeps_the_look_rule_is_accepted():
     # 1,140 s x 2,900 / 54,000 = 61.22 %.
     assert read("cadence", watch_below_pct="61.3").cadence.watch_below_pct == 61.3
     assert list(faults_of(VERSION | {"cadence": {"watch_below_pct": "61.2"}})) == ["cadence"]
+    # 5 + 1 + 1 + 2 = 9 min = 540 s, and 540 x 2,900 / 54,000 = 29 %: enough to the second
+    spans = {"metric_lag": "1m", "tick_slack": "1m", "act_lead": "2m"}
+    assert read("cadence", **spans, watch_below_pct="29").cadence.watch_below_pct == 29
 
 
 def test_an_invalid_policy_cannot_be_built_by_hand_either():

@@ -267,5 +267,12 @@ def test_totals_cost_and_holds():
     assert (told["newest_datapoint_age_s"], told["api_calls"]) == (60, {"ec2:DescribeVolumes": 1})
 
 
+def test_a_pass_that_tells_no_more_asked_for_nothing_sent_nothing_and_changed_nothing():
+    bare = a_report()
+    assert (bare.metrics_requested, bare.sent, bare.undelivered, bare.undescribed) == (0, 0, 0, 0)
+    assert bare.is_read_only
+    assert not bare.has_failed
+
+
 def test_an_age_that_nobody_knows_is_null():
     assert a_report().to_document()["newest_datapoint_age_s"] is None

@@ -123,6 +123,59 @@ def test_a_report_from_a_ledger_that_did_not_keep_when_it_was_heard_is_read():
     assert Stall.from_document(document).heard_at_s == 0
 
 
+@pytest.mark.parametrize(
+    ("changes", "heard_s"),
+    [
+        ({"total_s": 0}, NOW_S),
+        ({"total_s": 308.25}, NOW_S + 8.25),
+        ({"started_at": "2026-11-20T12:05:00Z"}, NOW_S),
+        ({"total_s": 30 * 86_400}, NOW_S + 30 * 86_400),
+    ],
+)
+def test_a_report_right_on_a_limit_is_one(changes, heard_s):
+    assert a_stall(**changes, heard_s=heard_s).heard_at_s == int(heard_s)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"started_at": "2026-11-20T12:05:01Z", "total_s": 0}, {"total_s": 30 * 86_400 + 1}]
+)
+def test_a_report_beyond_a_limit_is_none(changes):
+    with pytest.raises(StallError):
+        a_stall(**changes, heard_s=NOW_S)
+    with pytest.raises(StallError):
+        a_stall(total_s=None, heard_s=NOW_S + 30 * 86_400 + 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "is_one"), [(0, False), (1, True), (1_000_000, True), (1_000_001, False), (True, False)]
+)
+def test_so_many_tasks_may_be_stuck_in_one_place(count, is_one):
+    found = a_stall(top=[{"comm": "etcd", "wchan": "", "count": count}]).top
+    assert [task.count for task in found] == [count] * is_one
+
+
+def test_ten_tasks_are_kept_three_are_named_and_none_is_nothing_to_say():
+    stall = a_stall(top=[{"comm": f"t{number}", "wchan": "w", "count": 1} for number in range(11)])
+    assert len(stall.top) == 10
+    assert stall.sentences(NOW_S)[1] == "Stuck in state D there: 1 t0 in w, 1 t1 in w, 1 t2 in w."
+    assert len(a_stall(top=[]).sentences(NOW_S)) == 1
+
+
+@pytest.mark.parametrize(("later_s", "age_s", "words"), [(-100, 0, "0 s ago"), (100, 100, "100 s ago")])
+def test_its_age_counts_from_when_the_host_last_saw_it_and_is_never_less_than_nothing(later_s, age_s, words):
+    for total_s in (8.0, None):
+        stall = a_stall(total_s=total_s)
+        seen_s = NOW_S + (total_s or 0)
+        assert stall.facts(seen_s + later_s)["age_s"] == age_s
+        assert words in stall.sentences(seen_s + later_s)[0]
+
+
+def test_it_says_something_about_now_for_an_hour():
+    stall = a_stall(total_s=None)
+    assert stall.is_fresh(NOW_S + 3_599)
+    assert not stall.is_fresh(NOW_S + 3_600)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(list(DETAIL)),

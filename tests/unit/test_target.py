@@ -5,6 +5,7 @@ import pytest
 
 from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_hour
 from burstwatch.core.target import (
+    LIMITS,
     Demand,
     InstanceLimits,
     Offer,
@@ -223,6 +224,46 @@ def test_what_an_operator_insists_on_is_taken_exactly_with_a_warning(wish, expec
     target = chosen(wish=wish, insist=True)
     assert target.configuration == expected
     assert warning is None or warning in target.reasons
+
+
+def test_what_an_operator_insists_on_and_is_just_enough_has_no_warning():
+    # 800 were served
+    reasons = chosen(wish=Wish(volume_type=IO1, iops=800), insist=True).reasons
+    assert not any("fewer" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "wish", [Wish(iops=3_000), Wish(volume_type=IO1, iops=5_000), Wish(volume_type=IO2, iops=100_000)]
+)
+def test_what_is_asked_for_right_on_a_limit_becomes_nothing_else(wish):
+    target = chosen(wish=wish)
+    assert target.configuration.iops == wish.iops
+    assert not any("become" in reason for reason in target.reasons)
+
+
+def test_a_size_right_on_the_limit_is_taken():
+    assert chosen(16 * 1024, wish=Wish(volume_type=IO1)).configuration.volume_type is IO1
+
+
+def test_throughput_beyond_what_it_should_have_is_told_as_seen():
+    reasons = chosen(demand=Demand(peak_iops=800, peak_throughput_mib_s=140.0)).reasons
+    assert "140 MiB/s: what was seen, more than it should have." in reasons
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes_gib", "iops", "per_gib"),
+    [
+        # the EBS user guide: gp3 to 64 TiB, io1 to 16 TiB, io2 Block Express to 64 TiB
+        (GP3, (1, 64 * 1024), (3_000, 80_000), 500),
+        (IO1, (4, 16 * 1024), (100, 64_000), 50),
+        (IO2, (4, 64 * 1024), (100, 256_000), 1_000),
+    ],
+)
+def test_what_may_be_asked_for_is_what_aws_documents(kind, sizes_gib, iops, per_gib):
+    limits = LIMITS[kind]
+    assert (limits.least_gib, limits.most_gib) == sizes_gib
+    assert (limits.least_iops, limits.most_iops) == iops
+    assert limits.iops_per_gib == per_gib
 
 
 @pytest.mark.parametrize(

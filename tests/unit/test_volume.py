@@ -2,11 +2,13 @@ import pytest
 
 from burstwatch.core.volume import (
     BUCKET_CREDITS,
+    CREDITS_PER_PCT,
+    Volume,
     baseline_iops,
     gp2_throughput_mib_s,
     worst_drain_per_s,
 )
-from conftest import a_volume
+from conftest import NOON, a_volume
 
 # AWS's own table: size, baseline, seconds of burst from a full bucket, seconds from empty to full when idle.
 AWS_TABLE = [
@@ -43,6 +45,17 @@ def test_a_volume_of_1000_gib_or_more_cannot_drain(size_gib, worst):
 @pytest.mark.parametrize(("size_gib", "mib_s"), [(1, 128), (170, 128), (171, 250), (334, 250), (16_384, 250)])
 def test_throughput_steps_up_above_170_gib(size_gib, mib_s):
     assert gp2_throughput_mib_s(size_gib) == mib_s
+
+
+def test_a_volume_of_which_no_attachment_is_told_is_detached():
+    bare = Volume(volume_id="vol-0a1", volume_type="gp2", size_gib=100, created_at=NOON)
+    assert not bare.attached
+    assert not bare.multi_attached
+
+
+def test_a_full_bucket_is_half_an_hour_of_full_burst():
+    # 3,000 a second for 1,800 s; 1 % of it is 54,000
+    assert BUCKET_CREDITS == 3_000 * 1_800 == 100 * CREDITS_PER_PCT
 
 
 def test_an_empty_name_tag_is_no_name():

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstwatch.core.words import columns, fill, printable
+from burstwatch.core.words import columns, fill, format_duration, printable
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ from burstwatch.core.words import columns, fill, printable
         ("\ud800", "?"),
         ("\U000e0041", "?"),
         ("e" + "\u0301" * 50, "e\u0301\u0301"),
+        ("\u0301" * 3 + "e", "\u0301\u0301e"),
         ("", ""),
         (" \n ", ""),
     ],
@@ -70,3 +71,20 @@ def test_filled_lines_fit_and_lose_nothing(words, width):
 def test_a_word_as_wide_as_a_line_is_one_line():
     assert fill(["ab", "wxyz"], 4) == ["ab", "wxyz"]
     assert fill(["ab", "wxyzw"], 4) == ["ab", "wxyz", "w"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (119.9, "119 s"),
+        (120, "2 min"),
+        (7_199, "119 min"),
+        (7_200, "2 h 00 min"),
+        (172_799, "47 h 59 min"),
+        (172_800, "2 d 0 h"),
+        (76 * 3_600, "3 d 4 h"),
+        (95 * 3_600, "3 d 23 h"),
+    ],
+)
+def test_a_length_of_time_is_told_in_two_units_at_most(seconds, words):
+    assert format_duration(seconds) == words

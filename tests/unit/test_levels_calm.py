@@ -1,0 +1,33 @@
+"""When a volume that full burst could soon empty counts as calm again, and when a low one is looked at."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from burstwatch.core.levels import Level, judge
+from burstwatch.core.policy import Policy
+from conftest import an_assessment, balances
+
+SHIPPED = Policy()
+SLOW = replace(SHIPPED, cadence=replace(SHIPPED.cadence, act_lead=timedelta(minutes=17)))
+"""At 3 % a minute 100 GiB are empty after 33 min at most: within 34, so only what is calm has rested."""
+
+
+@pytest.mark.parametrize(
+    ("newest", "level"),
+    [
+        # 97 % is calm, and one minute of it may be noise
+        ((96.9, 97.0), Level.CRITICAL),
+        ((97.0, 96.9), Level.CRITICAL),
+        ((97.0, 97.0), Level.OK),
+    ],
+)
+def test_a_volume_that_is_calm_for_two_minutes_has_rested_however_long_acting_takes(newest, level):
+    seen = an_assessment(balances(*[90.0] * 20, *newest))
+    assert judge(seen, Level.CRITICAL, SLOW) is level
+
+
+@pytest.mark.parametrize(("newest", "level"), [((96.0, 94.9), Level.WATCH), ((94.9, 96.0), Level.OK)])
+def test_a_volume_is_watched_from_the_first_minute_below_the_limit(newest, level):
+    assert judge(an_assessment(balances(*[96.0] * 20, *newest)), Level.OK, SHIPPED) is level
