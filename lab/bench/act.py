@@ -27,10 +27,10 @@ volumes:
   - count: {draining}
     size_gib: 100
     load: steady:600
-    balance_pct: 44
+    balance_pct: 43
     tags: {{"burstwatch:mode": auto}}
 """
-"""After two hours the draining ones are at 4 %, and dry in 12 minutes: critical."""
+"""After two hours the draining ones are at 3 %, and dry in 9 minutes: critical at the first look."""
 
 
 @contextmanager
