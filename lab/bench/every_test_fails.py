@@ -25,8 +25,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import hypothesis
-
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TABLE = HERE / "every_test_fails.toml"
@@ -59,24 +57,6 @@ class Ran:
     @property
     def asserted(self) -> list[str]:
         return [name for name, why in self.failed.items() if why.startswith(ASSERTED)]
-
-
-def pytest_configure() -> None:
-    """As a plugin of the runs: Hypothesis tells the same stories every time, and stops at the first failure.
-
-    Of several it would make a group, which hides whether a test asserted; the smallest takes minutes to find.
-    """
-    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-    hypothesis.settings.register_profile(
-        "every test fails",
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=phases,
-        report_multiple_bugs=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
-    hypothesis.settings.load_profile("every test fails")
 
 
 def main() -> int:
@@ -185,7 +165,7 @@ def _run(tree: Path, file: str, test: str) -> Ran:
         "pytest",
         "-q",
         "-pno:cacheprovider",
-        f"-p{Path(__file__).stem}",
+        "-psame_stories",
         f"--junitxml={report}",
         "-ojunit_family=xunit1",  # the other one has no room for what some tests tell
     ]

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 import coverage
-import hypothesis
 import pytest
 from _pytest.runner import runtestprotocol
 from mutants_ast import Faults, Mutant
+from same_stories import tell_the_same_stories
 
 QUICK_S = 0.05
 MEMORY = 4 << 30
@@ -197,7 +197,7 @@ class Session:
 
 def run_warm(session: Session, tests: Sequence[str]) -> int:
     """The exit status of pytest; the verdicts are in the session."""
-    _make_repeatable()
+    tell_the_same_stories()
     session.measured.start()  # before the core is imported, so that it is known what runs then
     return int(pytest.main([*OPTIONS, *tests], plugins=[session]))
 
@@ -224,7 +224,7 @@ def _run_fresh(faults: Faults, mutant: Mutant, files: Sequence[str]) -> Verdict:
                 sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = nowhere
                 first = _FirstFailure()
                 with _imported_as(faults, mutant):
-                    _make_repeatable()
+                    tell_the_same_stories()
                     ended = pytest.main(["-x", *OPTIONS, *files], plugins=[first])
             by = first.by or ("" if ended in {0, 5} else "ImportError")
             os.write(writing, json.dumps([first.test, by, 0]).encode())
@@ -271,20 +271,6 @@ def _imported_as(faults: Faults, mutant: Mutant) -> Iterator[None]:
         yield
     finally:
         loader.get_code = real
-
-
-def _make_repeatable() -> None:
-    """Hypothesis tells the same stories every time, and does not look for the smallest that fails."""
-    told = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-    hypothesis.settings.register_profile(
-        "mutants",
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=told,
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
-    hypothesis.settings.load_profile("mutants")
 
 
 def _plant_function(functions: list[FunctionType], code: CodeType) -> Callable[[], None]:
