@@ -100,6 +100,16 @@ def list_deployments(path: str) -> Permission:
     )
 
 
+def write_once(name: str) -> Permission:
+    """To write a parameter that is not there yet; one that is there cannot be overwritten."""
+    return Permission(
+        sid="WriteFirstDeploy",
+        actions=("ssm:PutParameter",),
+        resources=(parameter_arn(name),),
+        conditions={"StringNotEquals": {"ssm:Overwrite": "true"}},
+    )
+
+
 def publish(topic_arn: str) -> Permission:
     """To send to this topic."""
     return Permission(sid="Publish", actions=("sns:Publish",), resources=(topic_arn,))

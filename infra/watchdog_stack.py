@@ -25,6 +25,7 @@ from infra.permissions import (
     read_secret,
     remember_what_was_sent,
     use_ledger,
+    write_once,
 )
 from infra.policy import DeployedPolicy
 from infra.schedule import Schedule
@@ -160,6 +161,8 @@ class WatchdogStack(Stack):
             list_deployments(DEPLOYMENTS_PATH),
             *self._alerts.publish_permissions,
         )
+        if self._stage.flips:
+            function.allow(write_once(self._parameters.origin_name))
 
     def _make_notify(self) -> WatchdogFunction:
         """The function that carries alerts to where people are."""

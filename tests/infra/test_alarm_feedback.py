@@ -2,8 +2,8 @@
 
 It was 481 messages when these alarms lasted a minute, reported their end and notify failed on them in turn.
 
-The alarms are evaluated once a minute, as CloudWatch does: over the last ``EvaluationPeriods`` periods. What an
-alarm publishes goes to notify like any alert; what notify fails on, Lambda retries.
+The alarms are evaluated once a minute, as CloudWatch does: over the last ``EvaluationPeriods`` periods. What
+an alarm publishes goes to notify like any alert; what notify fails on, Lambda retries.
 """
 
 import json

@@ -114,11 +114,20 @@ def test_each_function_has_a_role_of_its_own_and_no_policy_of_anybody_else():
     assert everything().of_type("AWS::IAM::ManagedPolicy") == {}
 
 
-def test_nobody_may_write_the_policy_or_say_who_is_deployed():
+def test_nobody_may_write_the_policy_or_say_who_is_deployed_but_once_since_when():
     actions = {action for _, s in allowed(everything()) for action in listed(s["Action"])}
     assert {action for action in actions if action.startswith("ssm:")} == {
-        "ssm:GetParameters", "ssm:GetParametersByPath",
+        "ssm:GetParameters", "ssm:GetParametersByPath", "ssm:PutParameter",
     }  # fmt: skip
+    assert may(everything(), "ssm:PutParameter") == {"WatchRole", "FlipRole", "SettleRole"}
+    assert may(synth("flips: false"), "ssm:PutParameter") == set()
+    for _, statement in allowed(everything()):
+        if statement["Action"] == "ssm:PutParameter":
+            [name] = [as_text(each).partition(":parameter")[2] for each in listed(statement["Resource"])]
+            assert name.startswith("/burstwatch/deployments/watch-all/")
+            assert name.endswith("/since")
+            assert name != "/burstwatch/deployments/watch-all/since"
+            assert statement["Condition"] == {"StringNotEquals": {"ssm:Overwrite": "true"}}
     assert not any(action.startswith(("iam:", "sts:", "s3:", "events:", "scheduler:")) for action in actions)
 
 
@@ -150,8 +159,8 @@ def test_traces_are_allowed_only_where_they_are_made():
 
 
 def test_the_docs_give_a_reason_for_every_action():
-    """A row of the table in the README for each action that any role is allowed."""
-    text = (ROOT / "README.md").read_text()
+    """A row of a table for each action that any role is allowed."""
+    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "deploying.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     for role, statement in allowed(everything()):
         for action in listed(statement["Action"]):
