@@ -82,7 +82,8 @@ class Registered:
     """A parameter of a deployment: its name, since when it is there, and what it says.
 
     ``since_s`` is the date of a parameter, which moves when CloudFormation updates it, for a changed tag too.
-    ``first_s`` is the first such date, which the deployment wrote once into its parameter ``origin``.
+    ``first_s`` is the first such date, which the deployment wrote once into its parameter ``origin``. ``arn``
+    is that of the parameter: it names the account and region that were asked.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Registered:
     text: str
     origin: str | None = None
     first_s: float | None = None
+    arn: str = ""
 
     @property
     def may_flip(self) -> bool:
@@ -197,6 +199,7 @@ def _registered(card: dict[str, Any], dated_s: Mapping[str, float], written: Map
         text=card["Value"],
         origin=origin,
         first_s=_seconds(written.get(origin, "")) if origin else None,
+        arn=str(card.get("ARN", "")),
     )
 
 
