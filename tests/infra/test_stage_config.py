@@ -227,3 +227,11 @@ def test_of_very_many_faults_the_first_are_told_and_the_rest_is_counted(tmp_path
     faults = faults_of(tmp_path, "".join(f"k{n}: 1\n" for n in range(900)))
     assert len(faults) == 51
     assert faults[-1].endswith("850 more faults; mend these first")
+
+
+def test_an_opt_in_tag_with_an_iam_variable_is_never_deployed(tmp_path):
+    """In a condition ``${ec2:ResourceTag/a}`` equals whatever tag the volume has."""
+    (tmp_path / "policy.yaml").write_text("version: 1\nmode: {opt_in_tag: 'a=${ec2:ResourceTag/a}'}\n")
+    (tmp_path / "stage.yaml").write_text("policy: policy.yaml\n")
+    with pytest.raises(StageError, match="has a \\$, with which an IAM variable begins"):
+        read_configuration(tmp_path / "stage.yaml")
