@@ -28,7 +28,7 @@ def main() -> int:
     stage_file = app.node.try_get_context("stage")
     try:
         stage, policy = read_configuration(Path(stage_file) if stage_file else None)
-        ensure_layer()
+        ensure_layer(stage.architecture)
     except (StageError, LayerError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - what the CDK shows to whoever deploys
         return 1

@@ -4,9 +4,10 @@ Each alarm has a page of its name in ``runbooks/`` and says what it takes silenc
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from aws_cdk import Duration
 from aws_cdk.aws_cloudwatch import Alarm, CfnAlarm, ComparisonOperator, IAlarm, Metric, TreatMissingData
 from aws_cdk.aws_cloudwatch_actions import SnsAction
 from aws_cdk.aws_sns import ITopic
@@ -32,13 +33,17 @@ class Watch:
     threshold: float = 1
     below: bool = False
     periods: int = 1
+    of_periods: int | None = None
+    """Among how many periods those are counted; None: all must be wrong."""
     missing: TreatMissingData = TreatMissingData.NOT_BREACHING
     of: str = ""
     """Which function, where there is an alarm for each."""
+    when_over: bool = True
+    """Whether a message says that it is over; False where a failure to deliver it would begin it again."""
 
 
 class Alarms(Construct):
-    """All alarms of a deployment; each tells the alerts topic when it begins and when it is over."""
+    """All alarms of a deployment; each tells the alerts topic when it begins, and most when they are over."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, name: str, topic: ITopic, runbooks_url: str
@@ -61,13 +66,14 @@ class Alarms(Construct):
                 metric=watch.metric,
                 threshold=watch.threshold,
                 comparison_operator=_comparison(watch),
-                evaluation_periods=watch.periods,
+                evaluation_periods=watch.of_periods or watch.periods,
                 datapoints_to_alarm=watch.periods,
                 treat_missing_data=watch.missing,
             )
             action = SnsAction(self._topic)
             alarm.add_alarm_action(action)
-            alarm.add_ok_action(action)
+            if watch.when_over:
+                alarm.add_ok_action(action)
             self.alarms.append(alarm)
 
     def add_net(self, lowest_pct: int) -> None:
@@ -110,7 +116,7 @@ def silence(watch: WatchdogFunction) -> Watch:
 
 def failures_of(functions: Sequence[WatchdogFunction]) -> list[Watch]:
     """A function fails."""
-    return [
+    watches = [
         Watch(
             name="WatchdogErrors",
             of=function.verb,
@@ -119,6 +125,7 @@ def failures_of(functions: Sequence[WatchdogFunction]) -> list[Watch]:
         )
         for function in functions
     ]
+    return [_caused_by_failed_delivery(each) if each.of == "notify" else each for each in watches]
 
 
 def throttles_of(functions: Sequence[WatchdogFunction]) -> list[Watch]:
@@ -142,10 +149,12 @@ def lost(*, events: IQueue, alerts: IQueue, flips: IQueue | None) -> list[Watch]
             metric=waiting_in(events),
             says="A tick or an EBS event was given up; what it was waits in a queue.",
         ),
-        Watch(
-            name="AlertsDeadLettered",
-            metric=waiting_in(alerts),
-            says="An alert did not reach somebody who subscribed; it waits in a queue.",
+        _caused_by_failed_delivery(
+            Watch(
+                name="AlertsDeadLettered",
+                metric=waiting_in(alerts),
+                says="An alert did not reach somebody who subscribed; it waits in a queue.",
+            )
         ),
     ]
     if flips is not None:
@@ -175,10 +184,12 @@ def unseen(deployment: str, *, metric_lag_s: int) -> list[Watch]:
             threshold=2 * metric_lag_s,
             periods=3,
         ),
-        Watch(
-            name="AlertsNotDelivered",
-            metric=told("AlertsNotDelivered", "Sum", deployment=deployment, period=MINUTE),
-            says="An alert could not be sent; it is tried again.",
+        _caused_by_failed_delivery(
+            Watch(
+                name="AlertsNotDelivered",
+                metric=told("AlertsNotDelivered", "Sum", deployment=deployment, period=MINUTE),
+                says="An alert could not be sent; it is tried again.",
+            )
         ),
     ]
 
@@ -214,6 +225,16 @@ def untaken(flips: IQueue) -> Watch:
         threshold=240,
         periods=2,
     )
+
+
+def _caused_by_failed_delivery(watch: Watch) -> Watch:
+    """Keep an alarm that a failed delivery triggers from triggering itself, even if notify cannot start.
+
+    Its own message may fail as well, several minutes later because Lambda retries. So it stays in ALARM until
+    15 minutes have passed without a failure, and then sends no message, which could fail in turn.
+    """
+    periods = Duration.minutes(15).to_seconds() // watch.metric.period.to_seconds()
+    return replace(watch, of_periods=int(periods), when_over=False)
 
 
 def _comparison(watch: Watch) -> ComparisonOperator:

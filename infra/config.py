@@ -82,6 +82,10 @@ class StageConfig:
     """An existing table to use; None: the stack makes one, and leaves it behind."""
     log_retention_days: int = 30
     tracing: bool = False
+    architecture: str = "arm64"
+    """Of the functions: arm64, or x86_64 for a region where Lambda has no arm64."""
+    permissions_boundary: str | None = None
+    """Name or ARN of the managed policy that bounds every role; None: there is none."""
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -121,7 +125,7 @@ def _read_settings(reader: "_Reader", root: yaml.MappingNode) -> dict[str, Any]:
     if len({_partition(region) for region in regions}) > 1:
         reader.blame(
             "regions",
-            "these are of several partitions (aws, aws-cn, aws-us-gov), and no account is; split them",
+            "these are of several partitions (such as aws and aws-cn), and no account is; split them",
         )
     if len(regions) > 1 and "ledger" in top:
         reader.blame("ledger", f"one table cannot serve {len(regions)} regions; a file for each region, then")
@@ -239,6 +243,11 @@ _SETTINGS: Final[dict[str, Any]] = {
     "ledger": _parse_table,
     "log_retention_days": _parse_retention,
     "tracing": _parse_bool,
+    "architecture": _matching(r"arm64|x86_64", "an architecture of Lambda's; write arm64 or x86_64"),
+    "permissions_boundary": _matching(
+        r"(arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/)?[\w+=,.@/-]{1,512}",
+        "a managed policy; write its name, with its path if it has one, or its ARN",
+    ),
 }
 _RECIPIENTS: Final[dict[str, Any]] = {
     "emails": (_LIST, _parse_email),

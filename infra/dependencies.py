@@ -16,7 +16,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 PINNED: Final = ROOT / "infra" / "layer.txt"
 LAYER: Final = ROOT / "build" / "layer"
-STAMP: Final = ROOT / "build" / "layer.sha256"
+USUAL: Final = "arm64"
 
 PYTHON: Final = "3.14"
 """Of the functions; the newest that Lambda runs."""
@@ -26,14 +26,8 @@ SERVICES: Final = frozenset(
 )
 """Whose models the layer keeps of botocore's 440: these are what the functions call, and X-Ray's SDK."""
 
-_PLATFORM: Final = (
-    "--platform",
-    "manylinux2014_aarch64",
-    "--implementation",
-    "cp",
-    "--python-version",
-    PYTHON,
-)
+PLATFORMS: Final = {USUAL: "manylinux2014_aarch64", "x86_64": "manylinux2014_x86_64"}
+"""Whose wheels a layer is made of, by the architecture of the functions."""
 _LEFT_OUT: Final = ("__pycache__", "bin", "*-stubs", "*.pyi", "py.typed", "boto3/examples")
 _LEFT_OUT_OF_RECORDS: Final = ("RECORD", "INSTALLER", "REQUESTED", "WHEEL", "top_level.txt", "zip-safe")
 
@@ -42,23 +36,29 @@ class LayerError(Exception):
     """The layer cannot be built; says why, and what to do."""
 
 
-def ensure_layer() -> Path:
+def layer_of(architecture: str) -> Path:
+    """The folder of the layer for functions of this architecture."""
+    return LAYER if architecture == USUAL else LAYER.with_name(f"layer-{architecture}")
+
+
+def ensure_layer(architecture: str = USUAL) -> Path:
     """The folder of the layer, built if it is not there or not of what is pinned now.
 
     Raises:
         LayerError: it cannot be built.
     """
-    stamp = _stamp()
-    if not (LAYER.is_dir() and STAMP.is_file() and STAMP.read_text() == stamp):
-        LAYER.parent.mkdir(exist_ok=True)
-        with TemporaryDirectory(dir=LAYER.parent, prefix="layer-") as scratch:
-            build_layer(Path(scratch) / "layer")
-            _replace(Path(scratch))
-        STAMP.write_text(stamp)
-    return LAYER
+    layer, stamp = layer_of(architecture), _stamp()
+    stamped = layer.with_name(f"{layer.name}.sha256")
+    if not (layer.is_dir() and stamped.is_file() and stamped.read_text() == stamp):
+        layer.parent.mkdir(exist_ok=True)
+        with TemporaryDirectory(dir=layer.parent, prefix="building-") as scratch:
+            build_layer(Path(scratch) / "layer", architecture)
+            _replace(layer, Path(scratch))
+        stamped.write_text(stamp)
+    return layer
 
 
-def build_layer(folder: Path) -> None:
+def build_layer(folder: Path, architecture: str = USUAL) -> None:
     """Install what is pinned, for the functions' platform, and take away what they never read.
 
     The same pins give the same bytes, so that a deploy of the same thing changes nothing.
@@ -80,7 +80,7 @@ def build_layer(folder: Path) -> None:
         "--require-hashes",
         "--no-deps",
         "--only-binary=:all:",
-        *_PLATFORM,
+        *("--platform", PLATFORMS[architecture], "--implementation", "cp", "--python-version", PYTHON),
         "--requirement",
         str(PINNED),
     ]
@@ -98,11 +98,11 @@ def build_layer(folder: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _replace(scratch: Path) -> None:
+def _replace(layer: Path, scratch: Path) -> None:
     """Put what was built in place of what was there; another process may be doing the same."""
-    if LAYER.exists():
-        LAYER.rename(scratch / "old")
-    (scratch / "layer").rename(LAYER)
+    if layer.exists():
+        layer.rename(scratch / "old")
+    (scratch / "layer").rename(layer)
 
 
 def _stamp() -> str:

@@ -20,11 +20,12 @@ from aws_cdk.aws_sqs import IQueue
 from constructs import Construct
 
 from infra.config import ROOT
-from infra.dependencies import LAYER
+from infra.dependencies import layer_of
 from infra.permissions import TRACE, Permission, grant, send, write_logs
 
 LAMBDAS: Final = ROOT / "lambdas"
 RUNTIME: Final = Runtime.PYTHON_3_14
+_ARCHITECTURES: Final = {"arm64": Architecture.ARM_64, "x86_64": Architecture.X86_64}
 _NOT_SHIPPED: Final = ["**/__pycache__", "**/*.pyc", "*.egg-info"]
 
 
@@ -37,19 +38,25 @@ class Shared:
     environment: Mapping[str, str]
     log_retention_days: int
     tracing: bool
+    architecture: Architecture
 
 
 def share(
-    scope: Construct, *, environment: Mapping[str, str], log_retention_days: int, tracing: bool
+    scope: Construct,
+    *,
+    environment: Mapping[str, str],
+    log_retention_days: int,
+    tracing: bool,
+    architecture: str,
 ) -> Shared:
     """One asset of our code and one layer of what it imports, for all functions."""
     layer = LayerVersion(
         scope,
         "Dependencies",
-        code=Code.from_asset(str(LAYER), exclude=_NOT_SHIPPED),
+        code=Code.from_asset(str(layer_of(architecture)), exclude=_NOT_SHIPPED),
         description="What burstwatch imports, pinned in infra/layer.txt",
         compatible_runtimes=[RUNTIME],
-        compatible_architectures=[Architecture.ARM_64],
+        compatible_architectures=[_ARCHITECTURES[architecture]],
     )
     return Shared(
         code=Code.from_asset(str(LAMBDAS), exclude=_NOT_SHIPPED),
@@ -57,6 +64,7 @@ def share(
         environment=environment,
         log_retention_days=log_retention_days,
         tracing=tracing,
+        architecture=_ARCHITECTURES[architecture],
     )
 
 
@@ -104,7 +112,7 @@ class WatchdogFunction(Construct):
             code=shared.code,
             layers=[shared.layer],
             runtime=RUNTIME,
-            architecture=Architecture.ARM_64,
+            architecture=shared.architecture,
             role=self.role,
             log_group=logs,
             environment={**shared.environment, **environment},

@@ -28,7 +28,9 @@ _KEPT: Final = Duration.days(14)
 class Alerts(Construct):
     """The topic people subscribe to, encrypted with a key that CloudWatch's alarms may use too."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, emails: Sequence[str], chat: bool) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, emails: Sequence[str], chat: bool
+    ) -> None:
         super().__init__(scope, construct_id)
         self.key = Key(
             self,
@@ -39,10 +41,12 @@ class Alerts(Construct):
             pending_window=Duration.days(7),
         )
         self.key.add_to_resource_policy(
-            _for_alarms("EncryptAlarms", ["kms:Decrypt", "kms:GenerateDataKey*"], "*")
+            _for_alarms(name, "EncryptAlarms", ["kms:Decrypt", "kms:GenerateDataKey*"], "*")
         )
         self.topic = self._make_topic("Topic", "burstwatch alerts")
-        self.topic.add_to_resource_policy(_for_alarms("PublishAlarms", ["sns:Publish"], self.topic.topic_arn))
+        self.topic.add_to_resource_policy(
+            _for_alarms(name, "PublishAlarms", ["sns:Publish"], self.topic.topic_arn)
+        )
         self.chat_topic = (
             self._make_topic("ChatTopic", "burstwatch alerts, for AWS's chat service") if chat else None
         )
@@ -129,9 +133,9 @@ def make_dead_letters(scope: Construct, construct_id: str, *, fifo: bool = False
     return queue
 
 
-def _for_alarms(sid: str, actions: list[str], resource: str) -> PolicyStatement:
-    """What lets this account's alarms, and nobody else's, publish to an encrypted topic."""
-    alarms = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm:*"
+def _for_alarms(name: str, sid: str, actions: list[str], resource: str) -> PolicyStatement:
+    """What lets alarms of this stack, by their names, and no others publish to an encrypted topic."""
+    alarms = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm:{name}-*"
     return PolicyStatement(
         sid=sid,
         effect=Effect.ALLOW,

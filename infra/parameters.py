@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
-from aws_cdk import Stack
+from aws_cdk import Aws, Fn, Stack
 from aws_cdk.aws_ssm import CfnParameter
 from constructs import Construct
 
@@ -22,6 +22,10 @@ class Parameters(Construct):
         self._name = name
         self.policy_name = f"/burstwatch/{name}/policy"
         self.pushed_policy_name = f"{self.policy_name}-pushed"
+        stack_uuid = Fn.select(2, Fn.split("/", Aws.STACK_ID))
+        self.origin_name = f"{DEPLOYMENTS_PATH}/{name}/{stack_uuid}/since"
+        """Where the functions write once when the stack was first deployed. It outlives the stack, but one
+        that is deployed again under the same name does not inherit the date: it has another id."""
 
     def put_policy(self, document: str) -> None:
         """Deploy the policy; one that was pushed later is in a parameter of its own, and wins."""
@@ -36,7 +40,11 @@ class Parameters(Construct):
         )
 
     def announce(self, card: Mapping[str, Any]) -> None:
-        """Make this deployment findable, and date it: what never changes keeps its first date."""
+        """Make this deployment findable, and date it.
+
+        The functions copy the date of ``Since`` into ``origin_name``, because CloudFormation moves it with
+        every update, such as a changed tag. Leave ``Since`` as it is: an upgrade must not move its date.
+        """
         CfnParameter(
             self,
             "Since",
@@ -46,6 +54,7 @@ class Parameters(Construct):
             description="burstwatch: the date of this parameter is that of the first deploy",
         )
         about = {"schema": SCHEMA, "version": version("burstwatch"), "name": self._name, **card}
+        about["origin"] = self.origin_name
         CfnParameter(
             self,
             "Deployment",

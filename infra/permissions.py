@@ -65,11 +65,16 @@ def modify_opted_in(opt_in_tag: tuple[str, str]) -> Permission:
     )
 
 
-def use_ledger(table_arn: str) -> Permission:
-    """To read and write the ledger; nothing in it is ever scanned, and the table itself not touched."""
+def use_ledger(table_arn: str, *, others: str) -> Permission:
+    """To read and write the ledger, except the partition of ``others``; never to scan it or change it."""
     reads = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
     writes = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
-    return Permission(sid="UseLedger", actions=reads + writes, resources=(table_arn,))
+    return Permission(
+        sid="UseLedger",
+        actions=reads + writes,
+        resources=(table_arn,),
+        conditions={"ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": [others]}},
+    )
 
 
 def remember_what_was_sent(table_arn: str, partition: str) -> Permission:
@@ -97,6 +102,16 @@ def list_deployments(path: str) -> Permission:
         sid="ListDeployments",
         actions=("ssm:GetParametersByPath",),
         resources=(parameter_arn(path), parameter_arn(f"{path}/")),
+    )
+
+
+def write_once(name: str) -> Permission:
+    """To write a parameter that is not there yet; one that is there cannot be overwritten."""
+    return Permission(
+        sid="WriteFirstDeploy",
+        actions=("ssm:PutParameter",),
+        resources=(parameter_arn(name),),
+        conditions={"StringNotEquals": {"ssm:Overwrite": "true"}},
     )
 
 

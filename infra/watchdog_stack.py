@@ -3,6 +3,7 @@
 from typing import Final
 
 from aws_cdk import Annotations, CfnOutput, Environment, Stack, Tags
+from aws_cdk.aws_iam import IManagedPolicy, ManagedPolicy, PermissionsBoundary
 from constructs import Construct
 
 from infra.alarms import Alarms, failures_of, flips_gone_wrong, lost, silence, throttles_of, unseen, untaken
@@ -25,6 +26,7 @@ from infra.permissions import (
     read_secret,
     remember_what_was_sent,
     use_ledger,
+    write_once,
 )
 from infra.policy import DeployedPolicy
 from infra.schedule import Schedule
@@ -62,7 +64,9 @@ class WatchdogStack(Stack):
         self._ledger = LedgerTable(self, "LedgerTable", existing=stage.ledger).table
         self._parameters = Parameters(self, "Parameters", name=stage.name)
         self._parameters.put_policy(policy.document)
-        self._alerts = Alerts(self, "Alerts", emails=stage.recipients.emails, chat=stage.recipients.chat)
+        self._alerts = Alerts(
+            self, "Alerts", name=stage.name, emails=stage.recipients.emails, chat=stage.recipients.chat
+        )
         self._failures = make_dead_letters(self, "FailedEvents")
         self._flip_requests = FlipRequests(self, "FlipRequests") if stage.flips else None
         self._shared = self._share()
@@ -88,6 +92,14 @@ class WatchdogStack(Stack):
         self._announce()
         self._watch_ourselves()
         self._tell()
+        if stage.permissions_boundary:
+            PermissionsBoundary.of(self).apply(self._boundary(stage.permissions_boundary))
+
+    def _boundary(self, policy: str) -> IManagedPolicy:
+        """The policy that bounds every role, by ARN or by the name that it has in this account."""
+        if policy.startswith("arn:"):
+            return ManagedPolicy.from_managed_policy_arn(self, "Boundary", policy)
+        return ManagedPolicy.from_managed_policy_name(self, "Boundary", policy)
 
     @property
     def _functions(self) -> list[WatchdogFunction]:
@@ -111,6 +123,7 @@ class WatchdogStack(Stack):
             },
             log_retention_days=self._stage.log_retention_days,
             tracing=self._stage.tracing,
+            architecture=self._stage.architecture,
         )
 
     def _looking(self, construct_id: str, verb: str, does: str, sizing: Sizing) -> WatchdogFunction:
@@ -155,11 +168,13 @@ class WatchdogStack(Stack):
         function.allow(
             READ_VOLUMES,
             READ_METRICS,
-            use_ledger(self._ledger.table_arn),
+            use_ledger(self._ledger.table_arn, others=SENT),
             read_policy(self._parameters.policy_name, self._parameters.pushed_policy_name),
             list_deployments(DEPLOYMENTS_PATH),
             *self._alerts.publish_permissions,
         )
+        if self._stage.flips:
+            function.allow(write_once(self._parameters.origin_name))
 
     def _make_notify(self) -> WatchdogFunction:
         """The function that carries alerts to where people are."""

@@ -12,9 +12,10 @@ from burstwatch.adapters.deployments import Deployment, DeploymentError, Registe
 from burstwatch.adapters.errors import AwsError
 from burstwatch.bootstrap import AwsSession, Session, build_parameters_client, open_session
 from burstwatch.core.words import printable
-from burstwatch.settings import LedgerAddress, SettingsError, parse_ledger
+from burstwatch.settings import LedgerAddress, LedgerKind, SettingsError, parse_ledger
 
 _LONGEST: Final = 400
+_PARTS_OF_AN_ARN: Final = 6
 _NAME_IT: Final = "--ledger dynamodb:TABLE names the ledger of one"
 
 Found: TypeAlias = Deployment | DeploymentError
@@ -125,9 +126,25 @@ def choose_stack(stacks: Stacks, name: str | None) -> Deployment:
 def _read(registered: Registered) -> Found:
     try:
         stack = registered.read()
-        parse_ledger(stack.ledger)
+        ledger = parse_ledger(stack.ledger)
     except DeploymentError as error:
         return error
     except SettingsError as error:
         return DeploymentError(f"the stack {registered.name} names a ledger that is none: {error}")
+    if ledger.kind is not LedgerKind.DYNAMODB:
+        return DeploymentError(
+            f"the stack {registered.name} names the ledger {ledger}, and a stack's is a table"
+        )
+    if _owner(stack.topic_arn, "sns") != _owner(registered.arn, "ssm"):
+        return DeploymentError(
+            f"the stack {registered.name} names a topic that is not of this account and region:"
+            f" {stack.topic_arn}; somebody may have changed its parameter: deploy the stack again"
+        )
     return stack
+
+
+def _owner(arn: str, service: str) -> list[str] | None:
+    """Partition, region and account of an ARN of this service."""
+    parts = arn.split(":")
+    is_whole = len(parts) >= _PARTS_OF_AN_ARN and parts[0] == "arn" and parts[2] == service
+    return [parts[1], *parts[3:5]] if is_whole else None

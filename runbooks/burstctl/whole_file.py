@@ -59,9 +59,11 @@ def write_whole(path: Path, content: bytes) -> None:
 def _replace(path: Path, content: bytes) -> None:
     made = path.with_name(f".burstctl-{token_hex(6)}")
     try:
-        made.write_bytes(content)
-        if path.exists():
-            made.chmod(path.stat().st_mode & 0o777)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            if path.exists():
+                made.chmod(mode)  # what the umask took away
+            file.write(content)
         made.replace(path)
     finally:
         made.unlink(missing_ok=True)

@@ -439,6 +439,32 @@ def test_a_card_that_cannot_be_read_is_said_and_the_file_is_used(desk, lab, chan
     assert f"ledger: sqlite:{desk.ledger_path}" in ran.err
 
 
+@pytest.mark.parametrize(
+    "topic_arn",
+    [
+        "arn:aws:sns:us-east-1:999999999999:burstwatch",
+        "arn:aws:sns:eu-west-1:123456789012:burstwatch",
+        "arn:aws-cn:sns:us-east-1:123456789012:burstwatch",
+        "arn:aws:sqs:us-east-1:123456789012:burstwatch",
+        "alerts",
+    ],
+)
+def test_a_card_that_names_a_topic_of_another_account_or_region_is_not_believed(desk, lab, topic_arn):
+    a_stack(lab, topic_arn=topic_arn)
+    add_calm(lab)
+    ran = desk.run("assess")
+    assert "names a topic that is not of this account and region" in ran.err
+    assert f"ledger: sqlite:{desk.ledger_path}" in ran.err
+
+
+def test_a_card_cannot_point_to_a_file_as_the_ledger(desk, lab):
+    a_stack(lab, ledger="sqlite:/tmp/forged.db")
+    add_calm(lab)
+    ran = desk.run("assess")
+    assert "names the ledger sqlite:/tmp/forged.db, and a stack's is a table" in ran.err
+    assert f"ledger: sqlite:{desk.ledger_path}" in ran.err
+
+
 def test_a_running_watch_takes_up_what_is_pushed_and_keeps_it_while_nobody_answers(desk, monkeypatch):
     with a_lab(desk, speed=600) as lab:
         a_stack(lab)

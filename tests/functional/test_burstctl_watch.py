@@ -126,12 +126,25 @@ def a_webhook(status=200):
         thread.join()
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+def test_a_webhook_that_others_may_use_is_warned_of_and_used(desk, lab, mode):
+    add_critical(lab)
+    with a_webhook() as (address, received):
+        (desk.directory / "webhook").write_text(address)
+        (desk.directory / "webhook").chmod(mode)
+        ran = desk.run("watch", "--once", "--slack-webhook-file", "webhook")
+    assert len(received) == 1
+    assert f"(mode {mode:04o}): chmod 600 it" in ran.err
+    assert "secretsecret" not in ran.err
+
+
 @pytest.mark.parametrize("from_file", [True, False])
 def test_alerts_go_to_slack_whose_address_is_shown_nowhere(desk, lab, from_file):
     add_critical(lab)
     with a_webhook() as (address, received):
         if from_file:
             (desk.directory / "webhook").write_text(address + "\n")
+            (desk.directory / "webhook").chmod(0o600)
             ran = desk.run("watch", "--once", "--slack-webhook-file", "webhook")
         else:
             desk.set(BURSTWATCH_SLACK_WEBHOOK=address)
@@ -171,6 +184,7 @@ def test_an_alert_that_a_channel_refuses_is_a_failure_and_waits(desk, lab):
 def test_a_webhook_that_cannot_be_used_is_misuse(desk, lab, content, said):
     if content is not None:
         (desk.directory / "webhook").write_bytes(content)
+        (desk.directory / "webhook").chmod(0o600)
 
     ran = desk.run("watch", "--once", "--slack-webhook-file", "webhook")
 

@@ -6,7 +6,16 @@ from botocore.exceptions import ClientError
 from mocked_aws import client_of
 from moto import mock_aws
 
-from burstwatch.adapters.deployments import Deployment, DeploymentError, find_deployments, standing_of
+from burstwatch.adapters.deployments import (
+    HANDOVER_S,
+    Deployment,
+    DeploymentError,
+    Standing,
+    find_deployments,
+    standing_of,
+    take_over,
+    write_origin,
+)
 from burstwatch.adapters.errors import AwsError
 
 DOCUMENT = {
@@ -166,3 +175,150 @@ def test_a_parameter_that_says_not_since_when_fails_the_call():
 
     with pytest.raises(AwsError, match="a parameter below /burstwatch/deployments is told as"):
         find_deployments(Parameters())
+
+
+# The first deploy, written once as a value
+
+
+def at(hour):
+    return datetime(2026, 11, 20, hour, tzinfo=UTC)
+
+
+def below(name, last, value, hour):
+    path = f"/burstwatch/deployments/{name}/{last}"
+    return {"Name": path, "Value": value, "LastModifiedDate": at(hour)}
+
+
+def a_deployment(name, *, deployed, updated=None, writes=True, stack="stack-1"):
+    """Its parameters: ``updated`` is when CloudFormation wrote them last, for a tag that was changed."""
+    hour = deployed if updated is None else updated
+    card = {"origin": f"/burstwatch/deployments/{name}/{stack}/since"} if writes else {}
+    return [
+        parameter(name, hour, **card),
+        below(name, "since", name, hour),
+        *([below(name, f"{stack}/since", f"{at(deployed).timestamp():.3f}", hour)] if writes else []),
+    ]
+
+
+def standing_ones(*deployments):
+    """Those that stand, each by its own look at the same list."""
+    found = find_deployments(FakeSsm(*(each for one in deployments for each in one)))
+    return [one.name for one in found if standing_of(one.name, found).may_flip]
+
+
+def test_a_changed_tag_of_the_first_stack_does_not_make_it_the_second():
+    assert standing_ones(a_deployment("a", deployed=9, updated=18), a_deployment("b", deployed=12)) == ["a"]
+
+
+def test_who_gives_way_names_the_date_that_was_written():
+    found = find_deployments(
+        FakeSsm(*a_deployment("a", deployed=9, updated=18), *a_deployment("b", deployed=12))
+    )
+    assert "since 2026-11-20T09:00:00Z" in standing_of("b", found).because
+
+
+def test_beside_an_older_version_the_dates_count_as_it_counts_them():
+    """The older one looks at dates only; by any other rule both would flip."""
+    old, new = a_deployment("old", deployed=12, writes=False), a_deployment("new", deployed=9, updated=18)
+    assert standing_ones(old, new) == ["old"]
+    assert standing_ones(old, a_deployment("new", deployed=9)) == ["new"]
+
+
+def test_an_older_version_that_does_not_flip_changes_nothing_of_that():
+    old = a_deployment("old", deployed=8, writes=False)
+    old[0] |= {"Value": json.dumps(DOCUMENT | {"name": "old", "flips": False})}
+    ours = a_deployment("a", deployed=9, updated=18), a_deployment("b", deployed=12)
+    assert "b" not in standing_ones(old, *ours)
+
+
+def test_a_stack_that_was_destroyed_and_deployed_again_does_not_inherit_its_first_date():
+    left_behind = below("a", "stack-1/since", f"{at(9).timestamp():.3f}", 9)
+    again = a_deployment("a", deployed=18, stack="stack-2")
+    assert standing_ones([left_behind], again, a_deployment("b", deployed=12)) == ["b"]
+
+
+def test_a_stack_whose_functions_have_not_run_yet_counts_by_the_date_that_they_will_write():
+    young = a_deployment("young", deployed=15)[:2]
+    assert standing_ones(
+        a_deployment("a", deployed=9, updated=18), a_deployment("b", deployed=12), young
+    ) == ["a"]
+
+
+@pytest.mark.parametrize("value", ["", "soon", "nan", "inf", "-1", "1e300"])
+def test_a_first_date_that_is_none_counts_for_nothing(value):
+    broken = [*a_deployment("b", deployed=12)[:2], below("b", "stack-1/since", value, 12)]
+    assert standing_ones(a_deployment("a", deployed=9), broken) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "origin", ["/burstwatch/deployments/a/since/x", "/burstwatch/deployments/b/stack-1/since", 7, None]
+)
+def test_only_a_parameter_below_the_card_is_taken_for_its_first_date(origin):
+    (found,) = find_deployments(FakeSsm(parameter("a", 9, origin=origin)))
+    assert (found.origin, found.first_s) == (None, None)
+
+
+@mock_aws
+def test_the_first_date_is_written_once_and_is_the_one_that_counted_until_then():
+    client = client_of("ssm")
+    for each in a_deployment("a", deployed=9)[:2]:
+        client.put_parameter(Name=each["Name"], Value=each["Value"], Type="String")
+    (before,) = find_deployments(client)
+    write_origin(client, before)
+    (after,) = find_deployments(client)
+    assert after.first_s == pytest.approx(before.since_s, abs=0.001)
+    write_origin(client, after)
+    write_origin(client, before)  # as another function does that looked at the same time
+    (again,) = find_deployments(client)
+    assert again == after
+
+
+def test_a_first_date_that_may_not_be_written_names_the_permission():
+    class Denied(FakeSsm):
+        def put_parameter(self, **_):
+            details = {
+                "Code": "AccessDeniedException",
+                "Message": "not authorized to perform: ssm:PutParameter",
+            }
+            raise ClientError({"Error": details}, "PutParameter")
+
+    client = Denied(*a_deployment("a", deployed=9)[:2])
+    (own,) = find_deployments(client)
+    with pytest.raises(AwsError, match="ssm:PutParameter"):
+        write_origin(client, own)
+
+
+# Handing over
+
+
+NOW_S = 1_795_197_600.0
+ALONE = Standing(may_flip=True, is_alone=True)
+FIRST = Standing(may_flip=True)
+GIVES_WAY = Standing(may_flip=False, because="the other stands")
+
+
+@pytest.mark.parametrize(("standing", "noted"), [(ALONE, None), (ALONE, "stands"), (FIRST, "stands")])
+def test_who_is_alone_or_stood_before_flips_at_once(standing, noted):
+    assert take_over(standing, noted, NOW_S) == (standing, "stands")
+
+
+@pytest.mark.parametrize(("standing", "noted"), [(FIRST, None), (FIRST, "b stands"), (ALONE, "b stands")])
+def test_who_did_not_stand_before_waits_until_no_function_of_the_other_can_still_flip(standing, noted):
+    waiting, noted = take_over(standing, noted, NOW_S)
+    assert not waiting.may_flip
+    assert "flips from 2026-11-20T18:10:00Z on" in waiting.because
+    assert not take_over(standing, noted, NOW_S + HANDOVER_S - 1)[0].may_flip
+    assert take_over(standing, noted, NOW_S + HANDOVER_S) == (standing, "stands")
+
+
+def test_who_gives_way_again_while_waiting_has_to_wait_again():
+    _, noted = take_over(ALONE, "b stands", NOW_S)
+    standing, noted = take_over(GIVES_WAY, noted, NOW_S + 1)
+    assert (standing, noted) == (GIVES_WAY, "the other stands")
+    assert not take_over(ALONE, noted, NOW_S + HANDOVER_S)[0].may_flip
+
+
+@pytest.mark.parametrize("noted", ["stands from ", "stands from soon", "stands from 99999999999"])
+def test_a_note_that_is_damaged_delays_no_longer_than_a_handover(noted):
+    _, noted = take_over(FIRST, noted, NOW_S)
+    assert take_over(FIRST, noted, NOW_S + HANDOVER_S)[0].may_flip

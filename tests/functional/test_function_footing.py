@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from a_stack import a_stack, put
 from operators_desk import add_calm, add_critical, modified
 from some_functions import ACCOUNT, AUTO, a_context, a_message, in_lab_time, instant, some_functions
 
@@ -268,6 +269,21 @@ def test_only_the_shell_that_modifies_can_modify_and_only_the_one_that_looks_ask
     assert (modifying.modifier is None, modifying.requests) == (False, None)
     assert looking.channel_names == modifying.channel_names == ["sns"]
     assert isinstance(looking.ledger, DynamoLedger)
+
+
+def test_the_first_function_that_runs_writes_once_when_the_stack_was_first_deployed(
+    functions, lab, a_footing, instruments
+):
+    card, origin = "/burstwatch/deployments/burstwatch", "/burstwatch/deployments/burstwatch/an-id/since"
+    a_stack(lab, functions.name, topic_arn=functions.topic_arn, origin=origin)
+    put(functions.ssm, f"{card}/since", "burstwatch")
+    first_s = lab.clock.now_s()
+    lab.clock.advance(60)
+    a_footing("watch").asking(lab.clock.now_s(), instruments)
+    functions.ssm.put_parameter(Name=f"{card}/since", Value="burstwatch", Overwrite=True)  # as for a new tag
+    a_footing("flip").modifying(lab.clock.now_s(), instruments)
+    assert lab.parameters.held("us-east-1")[origin].value == f"{first_s:.3f}"
+    assert lab.parameters.held("us-east-1")[f"{card}/since"].modified_s > first_s
 
 
 def test_where_it_cannot_be_told_who_stands_nobody_flips(functions, lab, a_footing, instruments, capsys):

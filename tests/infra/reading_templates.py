@@ -55,7 +55,7 @@ class Synthesized:
         return self.folder / f"asset.{name}"
 
 
-def as_text(value: Any) -> str:
+def as_text(value: Any) -> str:  # noqa: PLR0911 - one for each form
     """A value with its references, as one would write it down: ``arn:${AWS::Partition}:…``."""
     match value:
         case {"Ref": name}:
@@ -64,6 +64,8 @@ def as_text(value: Any) -> str:
             return f"${{{short(name)}.{attribute}}}"
         case {"Fn::Join": [glue, parts]}:
             return glue.join(map(as_text, parts))
+        case {"Fn::Select": [number, {"Fn::Split": [glue, whole]}]}:
+            return f"${{part {number} of {as_text(whole)} split at {glue}}}"
         case list():
             return ", ".join(map(as_text, value))
         case dict():

@@ -49,14 +49,15 @@ def synth(stage: str = "", *, whole: bool = False) -> Synthesized:
 
     A ``whole`` one has a copy of what it deploys, and cdk-nag has looked at it.
     """
-    ensure_layer()
     folder = Path(mkdtemp(prefix="burstwatch-cdk-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     stage_file = folder / "stage.yaml"
     stage_file.write_text(stage)
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = App(outdir=str(folder / "out"), context=context if whole else context | _SMALL)
-    add_stacks(app, *read_configuration(stage_file))
+    config, policy = read_configuration(stage_file)
+    ensure_layer(config.architecture)
+    add_stacks(app, config, policy)
     if whole:
         Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 from reading_templates import ROOT
-from stacks import default
+from stacks import default, synth
 
+from infra import dependencies
 from infra.dependencies import PINNED, SERVICES
 
 MOST_BYTES = 12 * 2**20
@@ -49,6 +50,20 @@ def code():
 @pytest.fixture(scope="module")
 def layer():
     return default().asset(default().only("AWS::Lambda::LayerVersion")["Content"])
+
+
+def test_functions_and_layer_follow_the_architecture_of_the_stage(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(
+        dependencies, "build_layer", lambda folder, which: (asked.append(which), folder.mkdir())
+    )
+    monkeypatch.setattr(dependencies, "LAYER", tmp_path / "layer")
+    stack = synth("architecture: x86_64")
+    assert asked == ["x86_64"]
+    assert stack.only("AWS::Lambda::LayerVersion")["CompatibleArchitectures"] == ["x86_64"]
+    for function in stack.of_type("AWS::Lambda::Function").values():
+        assert function["Architectures"] == ["x86_64"]
+    assert dependencies.PLATFORMS == {"arm64": "manylinux2014_aarch64", "x86_64": "manylinux2014_x86_64"}
 
 
 def files_of(folder):

@@ -114,11 +114,20 @@ def test_each_function_has_a_role_of_its_own_and_no_policy_of_anybody_else():
     assert everything().of_type("AWS::IAM::ManagedPolicy") == {}
 
 
-def test_nobody_may_write_the_policy_or_say_who_is_deployed():
+def test_nobody_may_write_the_policy_or_say_who_is_deployed_but_once_since_when():
     actions = {action for _, s in allowed(everything()) for action in listed(s["Action"])}
     assert {action for action in actions if action.startswith("ssm:")} == {
-        "ssm:GetParameters", "ssm:GetParametersByPath",
+        "ssm:GetParameters", "ssm:GetParametersByPath", "ssm:PutParameter",
     }  # fmt: skip
+    assert may(everything(), "ssm:PutParameter") == {"WatchRole", "FlipRole", "SettleRole"}
+    assert may(synth("flips: false"), "ssm:PutParameter") == set()
+    for _, statement in allowed(everything()):
+        if statement["Action"] == "ssm:PutParameter":
+            [name] = [as_text(each).partition(":parameter")[2] for each in listed(statement["Resource"])]
+            assert name.startswith("/burstwatch/deployments/watch-all/")
+            assert name.endswith("/since")
+            assert name != "/burstwatch/deployments/watch-all/since"
+            assert statement["Condition"] == {"StringNotEquals": {"ssm:Overwrite": "true"}}
     assert not any(action.startswith(("iam:", "sts:", "s3:", "events:", "scheduler:")) for action in actions)
 
 
@@ -150,15 +159,15 @@ def test_traces_are_allowed_only_where_they_are_made():
 
 
 def test_the_docs_give_a_reason_for_every_action():
-    """A row of the table in the README for each action that any role is allowed."""
-    text = (ROOT / "README.md").read_text()
+    """A row of a table for each action that any role is allowed."""
+    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "deploying.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     for role, statement in allowed(everything()):
         for action in listed(statement["Action"]):
             assert any(f"`{action}`" in row for row in rows), (role, action)
 
 
-def test_cloudwatch_alarms_of_this_account_and_nobody_elses_may_publish_to_the_encrypted_topic():
+def test_alarms_of_this_stack_and_no_others_may_publish_to_the_encrypted_topic():
     key = default().only("AWS::KMS::Key")["KeyPolicy"]["Statement"]
     [topic] = default().of_type("AWS::SNS::TopicPolicy").values()
     statements = [*key, *topic["PolicyDocument"]["Statement"]]
@@ -168,7 +177,32 @@ def test_cloudwatch_alarms_of_this_account_and_nobody_elses_may_publish_to_the_e
     assert "kms:GenerateDataKey*" in alarms["EncryptAlarms"]["Action"]
     for statement in alarms.values():
         assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
-        assert "aws:SourceArn" in statement["Condition"]["ArnLike"]
+        assert as_text(statement["Condition"]["ArnLike"]["aws:SourceArn"]).endswith(":alarm:burstwatch-*")
+    for alarm in default().of_type("AWS::CloudWatch::Alarm").values():
+        assert alarm["AlarmName"].startswith("burstwatch-")
+
+
+def test_only_notify_may_say_what_was_sent():
+    """Who could mark an alert as sent could keep it from people."""
+    for role, statement in allowed(everything()):
+        if "dynamodb:PutItem" in listed(statement["Action"]) and role != "NotifyRole":
+            assert statement["Condition"] == {
+                "ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": ["sent*"]}
+            }
+
+
+@pytest.mark.parametrize(
+    ("setting", "arn"),
+    [
+        ("base/limits", "arn:${AWS::Partition}:iam::${AWS::AccountId}:policy/base/limits"),
+        ("arn:aws:iam::111122223333:policy/limits", "arn:aws:iam::111122223333:policy/limits"),
+    ],
+)
+def test_every_role_has_the_permissions_boundary_of_the_stage(setting, arn):
+    roles = synth(f"permissions_boundary: {setting}").of_type("AWS::IAM::Role").values()
+    assert len(roles) == len(VERBS) + 1
+    assert {as_text(role["PermissionsBoundary"]) for role in roles} == {arn}
+    assert not any("PermissionsBoundary" in role for role in default().of_type("AWS::IAM::Role").values())
 
 
 def test_the_probe_may_put_events_on_its_own_bus_only():

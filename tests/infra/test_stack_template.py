@@ -213,7 +213,8 @@ def test_a_deployment_says_what_it_is_in_parameter_store():
         f'{{"schema":"burstwatch.deployment/v1","version":"{version("burstwatch")}","name":"burstwatch",'
         '"ledger":"dynamodb:${Ledger}",'
         '"policy":"/burstwatch/burstwatch/policy","topic_arn":"${AlertsTopic}","flips":true,'
-        '"opt_in_tag":{"key":"burstwatch:mode","value":"auto"}}'
+        '"opt_in_tag":{"key":"burstwatch:mode","value":"auto"},'
+        '"origin":"/burstwatch/deployments/burstwatch/${part 2 of ${AWS::StackId} split at /}/since"}'
     )
 
 

@@ -47,6 +47,8 @@ alarms: {lowest_burst_balance_pct: 15}
 dashboard: false
 log_retention_days: 7
 tracing: true
+architecture: x86_64
+permissions_boundary: base/limits
 tags: {owner: storage team, "cost:centre": "0042"}
 """)
     stage, faults = read_stage(path)
@@ -63,6 +65,8 @@ tags: {owner: storage team, "cost:centre": "0042"}
         dashboard=False,
         log_retention_days=7,
         tracing=True,
+        architecture="x86_64",
+        permissions_boundary="base/limits",
         tags={"owner": "storage team", "cost:centre": "0042"},
     )
 
@@ -83,8 +87,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines(tmp_path):
     assert faults_of(tmp_path, MISTAKEN) == [
         "1: name: '9-lives' is not a name: write a letter, then letters, digits and hyphens, 40 in all"
         " at most",
-        "2: acount: unknown key; known here: account, alarms, dashboard, flips, ledger, log_retention_days,"
-        " name, policy, recipients, regions, schedule, tags, tracing",
+        "2: acount: unknown key; known here: account, alarms, architecture, dashboard, flips, ledger,"
+        " log_retention_days, name, permissions_boundary, policy, recipients, regions, schedule, tags,"
+        " tracing",
         "3: regions[2]: 'moon' is not a region; write one such as eu-central-1",
         "4: schedule: 'sometimes' is neither true nor false",
         "6: recipients.emails[1]: 'nobody' is not an e-mail address; write one such as oncall@example.com",
@@ -222,3 +227,11 @@ def test_of_very_many_faults_the_first_are_told_and_the_rest_is_counted(tmp_path
     faults = faults_of(tmp_path, "".join(f"k{n}: 1\n" for n in range(900)))
     assert len(faults) == 51
     assert faults[-1].endswith("850 more faults; mend these first")
+
+
+def test_an_opt_in_tag_with_an_iam_variable_is_never_deployed(tmp_path):
+    """In a condition ``${ec2:ResourceTag/a}`` equals whatever tag the volume has."""
+    (tmp_path / "policy.yaml").write_text("version: 1\nmode: {opt_in_tag: 'a=${ec2:ResourceTag/a}'}\n")
+    (tmp_path / "stage.yaml").write_text("policy: policy.yaml\n")
+    with pytest.raises(StageError, match="has a \\$, with which an IAM variable begins"):
+        read_configuration(tmp_path / "stage.yaml")

@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import Any
 
 from a_moto_stack import MotoStack
-from a_stack import a_stack
+from a_stack import a_stack, put
 from a_stage import AUTO, HOST, VOLUME, Stage
 from a_terminal import Asked
 from operators_desk import START
@@ -624,8 +624,17 @@ def flips_fail(stage: Stage) -> None:
 def two_are_deployed(stage: Stage) -> None:
     a_calm_fleet(stage)
     an_alarm_rings(stage, "AnotherDeployment")
+    first_deployed(stage, "burstwatch", "51af3dc0-da77-11e4-872e-1234567db123")
     stage.later(20 * 24 * 60)
     a_stack(stage.lab, "second")
+    first_deployed(stage, "second", "6ab2e4f0-d5f3-11f0-a1b2-0a1b2c3d4e5f")
+
+
+def first_deployed(stage: Stage, name: str, stack_uuid: str) -> None:
+    """What CloudFormation and the functions of a stack write about its first deploy."""
+    ssm, path = stage.lab.client("ssm"), f"/burstwatch/deployments/{name}"
+    put(ssm, f"{path}/since", name)
+    put(ssm, f"{path}/{stack_uuid}/since", f"{stage.lab.clock.now_s():.3f}")
 
 
 @scene("LowBurstBalance")

@@ -289,6 +289,7 @@ def test_an_alert_id_is_a_function_of_subject_kind_and_revision(subject, kind, r
     [
         ("us-east-1", "us-east-1.console.aws.amazon.com"),
         ("eu-central-1", "eu-central-1.console.aws.amazon.com"),
+        ("eusc-de-east-1", "console.amazonaws-eusc.eu"),
         ("us-gov-west-1", "console.amazonaws-us-gov.com"),
         ("cn-north-1", "console.amazonaws.cn"),
     ],

@@ -296,6 +296,11 @@ def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_stands(value):
     [
         ("default", "on", "'on' is not a mode; write observe, propose or auto"),
         ("highest", "Auto", "'Auto' is not a mode; write observe, propose or auto"),
+        (
+            "opt_in_tag",
+            "a=${ec2:ResourceTag/a}",
+            "'a=${ec2:ResourceTag/a}' has a $, with which an IAM variable begins; write a tag without one",
+        ),
         ("opt_in_tag", "auto", "'auto' is not a tag; write key=value, such as burstwatch:mode=auto"),
         ("metric_lag", "5", "'5' is not a span; write a whole number and s, m, h or d, such as 15m"),
         ("watch_below_pct", "95%", "'95%' is not a percentage; write a number from 0 to 100, without a sign"),

@@ -15,6 +15,8 @@ class Place:
             return "console.amazonaws-us-gov.com"
         if self.region.startswith("cn-"):
             return "console.amazonaws.cn"
+        if self.region.startswith("eusc-"):
+            return "console.amazonaws-eusc.eu"
         return f"{self.region}.console.aws.amazon.com"
 
     def volume_url(self, volume_id: str) -> str:

@@ -63,6 +63,8 @@ def parse_tag(text: str) -> tuple[str, str]:
     """Key and value, as EC2 takes them."""
     if not _TAG.fullmatch(text):
         raise ValueError(f"{text!r} is not a tag; write key=value, such as burstwatch:mode=auto")
+    if "$" in text:
+        raise ValueError(f"{text!r} has a $, with which an IAM variable begins; write a tag without one")
     key, _, value = text.partition("=")
     return key, value
 

@@ -1,6 +1,6 @@
 """What an invocation stands on: made by the first one, kept while the function is warm."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from os import environ
@@ -8,7 +8,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.deployments import Standing, find_deployments, standing_of
+from burstwatch.adapters.deployments import (
+    Registered,
+    Standing,
+    find_deployments,
+    standing_of,
+    stood,
+    take_over,
+    write_origin,
+)
 from burstwatch.adapters.errors import AwsError
 from burstwatch.adapters.flip_queue import FlipQueue
 from burstwatch.adapters.ledger_dynamodb import DynamoLedger
@@ -33,7 +41,6 @@ if TYPE_CHECKING:
     from burstwatch.adapters.ec2_modify import Ec2Modifier
 
 _NOTE: Final = "standing"
-_STANDS: Final = "stands"
 _STANDING_AGE_S: Final = 300.0
 """How long a function believes what it read of other deployments."""
 
@@ -52,7 +59,6 @@ class Footing:
     clock: Callable[[], float] = monotonic
     _standing: Standing | None = field(default=None, init=False)
     _asked_at_s: float = field(default=0.0, init=False)
-    _noted: str | None = field(default=None, init=False)
 
     @classmethod
     def build(cls, settings: FunctionSettings, account: str) -> Self:
@@ -85,13 +91,13 @@ class Footing:
     def asking(self, now_s: float, say: Instruments) -> Shell:
         """The shell of a function that looks: it asks for flips where this deployment may make them."""
         shell = self._looking(now_s, say)
-        may_ask = self.queue is not None and self._may_flip(say)
+        may_ask = self.queue is not None and self._may_flip(now_s, say)
         return replace(shell, requests=self.queue) if may_ask else shell
 
     def modifying(self, now_s: float, say: Instruments) -> Shell:
         """The shell of the function that flips."""
         shell = self._looking(now_s, say)
-        return replace(shell, modifier=self.modifier) if self._may_flip(say) else shell
+        return replace(shell, modifier=self.modifier) if self._may_flip(now_s, say) else shell
 
     def _looking(self, now_s: float, say: Instruments) -> Shell:
         found = self.policies.in_force()
@@ -100,10 +106,10 @@ class Footing:
             _tell_trouble(found, shell, now_s, say)
         return shell
 
-    def _may_flip(self, say: Instruments) -> bool:
+    def _may_flip(self, now_s: float, say: Instruments) -> bool:
         """Whether this deployment stands; while nobody can tell, it does not."""
         if self._standing is None or self.clock() - self._asked_at_s >= _STANDING_AGE_S:
-            self._ask_standing(say)
+            self._ask_standing(now_s, say)
         standing = self._standing
         if standing is not None and standing.may_flip:
             return True
@@ -111,20 +117,29 @@ class Footing:
         say.warn(standing.because if standing else "until it can be told, this deployment only proposes")
         return False
 
-    def _ask_standing(self, say: Instruments) -> None:
+    def _ask_standing(self, now_s: float, say: Instruments) -> None:
         """Look which deployments there are; while that cannot be told, what was last found out counts."""
         try:
-            self._standing = standing_of(self.settings.deployment, find_deployments(self.parameters))
+            found = find_deployments(self.parameters)
         except AwsError as error:
             say.warn(f"whether another deployment watches here cannot be told: {error}")
-            if self._standing is None and self.notes.read(_NOTE) == _STANDS:
+            if self._standing is None and stood(self.notes.read(_NOTE)):
                 self._standing = Standing(may_flip=True)
             return
         self._asked_at_s = self.clock()
-        said = _STANDS if self._standing.may_flip else self._standing.because
-        if self._noted != said and self.notes.read(_NOTE) != said:
+        self._write_origin(found, say)
+        noted = self.notes.read(_NOTE)
+        self._standing, said = take_over(standing_of(self.settings.deployment, found), noted, now_s)
+        if said != noted:
             self.notes.write(_NOTE, said)
-        self._noted = said
+
+    def _write_origin(self, found: Sequence[Registered], say: Instruments) -> None:
+        for own in found:
+            if own.name == self.settings.deployment:
+                try:
+                    write_origin(self.parameters, own)
+                except AwsError as error:
+                    say.warn(f"when this stack was first deployed cannot be written down: {error}")
 
 
 def _tell_trouble(found: PolicyInForce, shell: Shell, now_s: float, say: Instruments) -> None:

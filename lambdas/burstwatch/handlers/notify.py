@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final
 
 from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.notices import Notice, NoticeError, Teller, late_words, read_notice
+from burstwatch.adapters.notices import ALARM, Notice, NoticeError, Teller, late_words, read_notice
 from burstwatch.adapters.sent import Became, SentMarks
 from burstwatch.adapters.webhook import LONGEST_WAIT_S
 from burstwatch.bootstrap_notify import NotifyShell, open_notify
@@ -23,6 +23,9 @@ from burstwatch.observability import Field, Instruments, Metric, instrumented
 
 _TO_FINISH_S: Final = 15.0
 """What one message takes when it is sent at once: Slack's silence, and the marks."""
+
+CAUSED_BY_FAILED_DELIVERY: Final = ("AlertsNotDelivered", "AlertsDeadLettered", "WatchdogErrors-notify")
+"""The alarms that a failing notify triggers, without the stack's name: it must not fail on them in turn."""
 
 _MOST_NAMED: Final = 3
 _LONGEST_SHOWN: Final = 120
@@ -70,12 +73,20 @@ def run(event: Any, now_s: float, shell: NotifyShell) -> Mapping[str, int]:
             try:
                 told[_tell(notice, teller, late_s, shell)] += 1
             except Exception as error:  # noqa: BLE001 - nobody is left out for another's sake; raised below
-                faults.append(_blame(notice, teller, error, shell))
+                fault = _blame(notice, teller, error, shell)
+                if not _is_caused_by_failed_delivery(notice):
+                    faults.append(fault)
     if faults:
         shell.say.measure(Metric.ALERTS_NOT_DELIVERED, len(faults))
         more = f"; and {len(faults) - _MOST_NAMED} more" if len(faults) > _MOST_NAMED else ""
         raise NotDeliveredError(f"{len(faults)} not delivered: {'; '.join(faults[:_MOST_NAMED])}{more}")
     return {str(became): count for became, count in told.items()}
+
+
+def _is_caused_by_failed_delivery(notice: Notice) -> bool:
+    return notice.kind == ALARM and notice.subject.endswith(
+        tuple(f"-{name}" for name in CAUSED_BY_FAILED_DELIVERY)
+    )
 
 
 def _records(event: Any) -> Iterator[Any]:

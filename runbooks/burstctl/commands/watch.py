@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -184,8 +185,16 @@ def _keep_watch(
     return watch.exit_code
 
 
+def _warn_if_public(path: Path) -> None:
+    """Warn of a file that others may read, as whoever has the address can post; a watchdog does not stop."""
+    mode = path.stat().st_mode
+    if S_ISREG(mode) and mode & 0o077:
+        say(f"careful: {path} holds a secret, and others may use it (mode {mode & 0o777:04o}): chmod 600 it")
+
+
 def _read_webhook(path: Path) -> str:
     try:
+        _warn_if_public(path)
         webhook = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"

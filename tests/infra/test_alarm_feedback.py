@@ -1,0 +1,166 @@
+"""No alarm triggers itself: a day with a dead webhook, by the template's own alarms and notify's own handler.
+
+It was 481 messages when these alarms lasted a minute, reported their end and notify failed on them in turn.
+
+The alarms are evaluated once a minute, as CloudWatch does: over the last ``EvaluationPeriods`` periods. What
+an alarm publishes goes to notify like any alert; what notify fails on, Lambda retries.
+"""
+
+import json
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from reading_templates import as_text
+from some_alerts import an_alert
+from some_records import an_alarm, an_event, as_lambda_gets_it
+from stacks import default
+
+from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.sent import Became, Sending
+from burstwatch.bootstrap_notify import NotifyShell
+from burstwatch.handlers import notify
+
+A_DAY = 24 * 60
+A_HANDFUL = 5
+RETRY_AFTER = (1, 2)
+"""Minutes that Lambda waits before it invokes a function again that failed."""
+
+ERRORS = ("Errors", "${NotifyFunction}")
+NOT_DELIVERED = ("AlertsNotDelivered", "burstwatch")
+DEAD_LETTERS = ("ApproximateNumberOfMessagesVisible", "${AlertsUndelivered.QueueName}")
+
+
+class DeadWebhook:
+    name = "slack"
+
+    def tell(self, notice, *, late, longest_wait_s):
+        raise ChannelError("the webhook was revoked (no_service)", is_permanent=True)
+
+
+class Day:
+    """A day in minutes: what metrics say, in which state alarms are, and which messages reach the topic."""
+
+    def __init__(self, stack, invoke):
+        self.invoke = invoke
+        self.alarms = [
+            alarm for alarm in stack.of_type("AWS::CloudWatch::Alarm").values() if of(alarm) in METRICS
+        ]
+        self.retries = next(
+            config["MaximumRetryAttempts"]
+            for config in stack.of_type("AWS::Lambda::EventInvokeConfig").values()
+            if as_text(config["FunctionName"]) == "${NotifyFunction}"
+        )
+        self.states = {alarm["AlarmName"]: "OK" for alarm in self.alarms}
+        self.metrics = {metric: Counter() for metric in METRICS}
+        self.due = []
+        self.dead_letters = 0
+        self.published = []
+
+    def publish(self, minute, message):
+        self.due.append((minute + 1, message, 0))
+
+    def live(self, minutes):
+        for minute in range(minutes):
+            invocations = [each for each in self.due if each[0] == minute]
+            for _, message, attempt in invocations:
+                self.run_notify(minute, message, attempt)
+            if self.dead_letters:
+                self.metrics[DEAD_LETTERS][minute] = self.dead_letters
+            for alarm in self.alarms:
+                self.evaluate(alarm, minute)
+        return self
+
+    def run_notify(self, minute, message, attempt):
+        measured = Counter()
+        try:
+            self.invoke(an_event(message), measured)
+        except Exception:  # noqa: BLE001 - whatever ends an invocation
+            self.metrics[ERRORS][minute] += 1
+            if attempt < self.retries:
+                self.due.append((minute + RETRY_AFTER[attempt], message, attempt + 1))
+            else:
+                self.dead_letters += 1
+        if measured["AlertsNotDelivered"]:
+            self.metrics[NOT_DELIVERED][minute] += measured["AlertsNotDelivered"]
+
+    def evaluate(self, alarm, minute):
+        assert alarm["TreatMissingData"] == "notBreaching"
+        minutes = alarm["Period"] // 60
+        values = self.metrics[of(alarm)]
+        combine = {"Sum": sum, "Maximum": max}[alarm["Statistic"]]
+        periods = [
+            [values[each] for each in range(last - minutes + 1, last + 1) if each in values]
+            for last in range(minute, minute - minutes * alarm["EvaluationPeriods"], -minutes)
+        ]
+        breaching = sum(bool(period) and combine(period) >= alarm["Threshold"] for period in periods)
+        state = "ALARM" if breaching >= alarm["DatapointsToAlarm"] else "OK"
+        if state != self.states[alarm["AlarmName"]]:
+            self.states[alarm["AlarmName"]] = state
+            if alarm.get(f"{'OK' if state == 'OK' else 'Alarm'}Actions"):
+                message = an_alarm(AlarmName=alarm["AlarmName"], NewStateValue=state)
+                self.published.append((minute, alarm["AlarmName"], state))
+                self.publish(minute, message)
+
+
+METRICS = (ERRORS, NOT_DELIVERED, DEAD_LETTERS)
+
+
+def of(alarm):
+    """The metric of an alarm and what it is of; an alarm on a query has none."""
+    return alarm.get("MetricName"), *(as_text(each["Value"]) for each in alarm.get("Dimensions", ()))
+
+
+def notify_with_a_dead_webhook(event, measured):
+    say = SimpleNamespace(
+        info=lambda *_: None,
+        warn=lambda *_: None,
+        error=lambda *_: None,
+        bug=lambda _, error, __: pytest.fail(repr(error)),
+        measure=lambda metric, value: measured.update({str(metric): value}),
+    )
+    shell = NotifyShell(tellers=[DeadWebhook()], sent=Unmarked(), say=say, time_left_s=lambda: 60.0)
+    notify.run(event, 0.0, shell)
+
+
+class Unmarked:
+    def once(self, channel, notice_id, send, *, lease_s):
+        send()
+        return Sending(became=Became.SENT)
+
+
+def a_function_that_dies_before_our_code(event, measured):
+    raise ImportError("Runtime.ImportModuleError")
+
+
+def test_the_alarms_that_a_failed_delivery_causes_are_the_three_that_notify_knows():
+    names = {alarm["AlarmName"] for alarm in Day(default(), None).alarms}
+    assert names == {f"burstwatch-{name}" for name in notify.CAUSED_BY_FAILED_DELIVERY}
+    for alarm in default().of_type("AWS::CloudWatch::Alarm").values():
+        is_in_the_loop = alarm["AlarmName"] in names
+        assert bool(alarm.get("OKActions")) != is_in_the_loop, alarm["AlarmName"]
+        assert alarm["AlarmActions"]
+
+
+@pytest.mark.parametrize(
+    "invoke",
+    [notify_with_a_dead_webhook, a_function_that_dies_before_our_code],
+    ids=lambda each: each.__name__,
+)
+def test_one_alert_that_fails_causes_a_handful_of_messages_in_a_day(invoke):
+    day = Day(default(), invoke)
+    day.publish(0, as_lambda_gets_it(an_alert()))
+    day.live(A_DAY)
+    assert 2 <= len(day.published) <= A_HANDFUL, json.dumps(day.published[:20])
+    assert {"burstwatch-AlertsDeadLettered", "burstwatch-WatchdogErrors-notify"} <= {
+        name for _, name, _ in day.published
+    }
+
+
+def test_a_notice_of_such_an_alarm_fails_nothing_and_is_not_retried():
+    for name in notify.CAUSED_BY_FAILED_DELIVERY:
+        measured = Counter()
+        notify_with_a_dead_webhook(an_event(an_alarm(AlarmName=f"prod-{name}")), measured)
+        assert not measured
+    with pytest.raises(notify.NotDeliveredError):
+        notify_with_a_dead_webhook(an_event(an_alarm(AlarmName="prod-WatchdogErrors-watch")), Counter())
