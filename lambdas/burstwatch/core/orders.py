@@ -310,7 +310,7 @@ def _plan_back(order: Order, facts: Facts) -> Plan:
     if order.by == WATCHDOG and not _may_return_by_itself(flip.original, now, volume.size_gib):
         reason = (
             f"the ledger says that it was {flip.original}, which costs ${after - before:,.2f} a month more"
-            " than now, and an automatic return goes to gp2 or costs no more; if that is what it was: burstctl"
+            " than now, and an automatic return goes to gp2 or costs no more; if that is right: burstctl"
             f" flip-back {order.volume_id}"
         )
         return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))
