@@ -1,18 +1,20 @@
 """The EC2 calls a watchdog makes, answered from the fleet as EC2 would."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
 from burstlab.answers import Answer, AwsError, Call, ec2_answer, form, iso, xml
 from burstlab.described import RATELESS
+from burstlab.ec2_attach import attach_volume, detach_volume
 from burstlab.ec2_modify import describe_modifications, modify_volume
 from burstlab.ec2_query import (
     MOST_PAGE,
     filters,
     matches,
     members,
+    no_such_instance,
     page,
     structures,
     text_of,
@@ -45,6 +47,8 @@ class Ec2Api:
             "DescribeInstances": self._describe_instances,
             "DescribeInstanceTypes": _describe_instance_types,
             "ModifyVolume": partial(modify_volume, fleet),
+            "AttachVolume": partial(attach_volume, fleet),
+            "DetachVolume": partial(detach_volume, fleet),
             "CreateTags": self._create_tags,
             "DeleteTags": self._delete_tags,
         }
@@ -92,7 +96,7 @@ class Ec2Api:
             )
         missing = [instance_id for instance_id in asked if instance_id not in self._fleet.instances]
         if missing:
-            raise _no_such_instance(missing)
+            raise no_such_instance(missing)
         chosen = filters(parameters, _INSTANCE_FILTERS)
         candidates = enumerate(self._fleet.instances.values(), start=1)
         found = [
@@ -162,14 +166,6 @@ def _types_asked(parameters: Mapping[str, str]) -> list[str]:
 def _describe_instance_types(parameters: Mapping[str, str]) -> str:
     told = [instance_type_told(name) for name in dict.fromkeys(_types_asked(parameters))]
     return f"<instanceTypeSet>{xml(told, 'item')}</instanceTypeSet>"
-
-
-def _no_such_instance(instance_ids: Sequence[str]) -> AwsError:
-    if len(instance_ids) == 1:
-        return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_ids[0]}' does not exist")
-    return AwsError(
-        "InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(instance_ids)}' do not exist"
-    )
 
 
 def _attached(volume: SimulatedVolume) -> Iterable[Any]:

@@ -106,6 +106,15 @@ def _read_token(token: str | None) -> int:
         raise AwsError("InvalidNextToken", f"The token '{token}' is not valid") from error
 
 
+def no_such_instance(instance_ids: Sequence[str]) -> AwsError:
+    """The error of a call that names instances which are not there."""
+    if len(instance_ids) == 1:
+        return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_ids[0]}' does not exist")
+    return AwsError(
+        "InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(instance_ids)}' do not exist"
+    )
+
+
 def volumes_named(fleet: LabFleet, volume_ids: Sequence[str]) -> list[SimulatedVolume]:
     """The volumes a call names.
 

@@ -16,7 +16,7 @@ from burstlab.instance import Balances, LabInstance
 from burstlab.limits import shape_wanted
 from burstlab.load import Load
 from burstlab.modification import ENDED, Modification, Wanted
-from burstlab.modify_rules import check_kind, check_pace, check_quotas
+from burstlab.modify_rules import check_attach, check_kind, check_pace, check_quotas
 from burstlab.settings import LabSettings, changed
 from burstlab.simulation import SimulatedVolume
 from burstlab.volume import Attachment, LabVolume, MetricFault, Truth, check_tags
@@ -232,15 +232,20 @@ class LabFleet:
         with self.lock:
             self.find(volume_id).gaps.append((from_at.timestamp(), to_at.timestamp()))
 
-    def attach(self, volume_id: str, instance_id: str | None = None) -> str:
-        """Attach a volume to an instance (its own by default) and answer the instance's id."""
+    def attach(self, volume_id: str, instance_id: str | None = None, device: str = "/dev/xvda") -> str:
+        """Attach a volume to an instance (its own by default) and answer the instance's id.
+
+        Raises:
+            AwsError: a modification of it is ``modifying``.
+        """
         with self.lock:
             volume = self.find(volume_id)
             if volume.attachment is not None:
                 raise FleetError(f"{volume_id} is attached already: detach it first")
+            check_attach(volume)
             instance = self._instance(instance_id or self._made_id("i", volume.number))
             volume.attachment = Attachment(
-                instance_id=instance.instance_id, device="/dev/xvda", attached_at=self.clock.now()
+                instance_id=instance.instance_id, device=device, attached_at=self.clock.now()
             )
             volume.running = instance.state == "running"
             self._tell(volume, "attachVolume", "succeeded")

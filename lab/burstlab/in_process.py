@@ -68,8 +68,12 @@ class InProcessEc2:
         }
 
     def describe_instances(self, InstanceIds: Sequence[str] = (), **_: object) -> dict[str, Any]:  # noqa: N803
-        running = {"State": {"Name": "running"}, "InstanceType": "t2.micro"}
-        return {"Reservations": [{"Instances": [{"InstanceId": each, **running}]} for each in InstanceIds]}
+        return {"Reservations": [{"Instances": [self._instance(each)]} for each in InstanceIds]}
+
+    def _instance(self, instance_id: str) -> dict[str, Any]:
+        known = self._fleet.instances.get(instance_id)
+        state = known.state if known else "running"
+        return {"InstanceId": instance_id, "State": {"Name": state}, "InstanceType": "t2.micro"}
 
     def describe_instance_types(self, **_: object) -> dict[str, Any]:
         return {"InstanceTypes": []}

@@ -1,4 +1,4 @@
-"""When EC2 refuses to modify a volume, and in which words."""
+"""When EC2 refuses to modify a volume, or to attach one that is being modified, and in which words."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -66,6 +66,16 @@ def check_pace(volume: DescribedVolume, now: datetime, settings: LabSettings) ->
         else "Wait at least 6 hours between modifications per EBS volume."
     )
     raise AwsError("VolumeModificationRateExceeded", f"{_RATE_REACHED} {wait}")
+
+
+def check_attach(volume: DescribedVolume) -> None:
+    """A volume is not attached while a modification of it is ``modifying``."""
+    last = volume.modification
+    if last is not None and last.state == "modifying":
+        raise AwsError(
+            "OperationNotPermitted",
+            f"Cannot attach volume {volume.volume_id} when it is in modification state: MODIFYING",
+        )
 
 
 def check_quotas(

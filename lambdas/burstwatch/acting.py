@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from burstwatch.adapters.flip_queue import FlipRequest
 from burstwatch.core.decide import Decision
 from burstwatch.core.flips import hold_on
-from burstwatch.core.guards import Guard, refuse_hold, refuse_pause
+from burstwatch.core.guards import Guard, Refusal, refuse_detached, refuse_hold, refuse_pause
 from burstwatch.core.ledger import VolumeState
 from burstwatch.core.orders import Order, outcome_mark
 from burstwatch.core.outcome import Done, Outcome
@@ -22,16 +22,23 @@ def act(this: Pass, recorded: AbstractSet[str]) -> None:
         if decision.flip is not None and decision.flip.is_under_way:
             because = f"on its way to {decision.flip.asked_for}"
             this.outcomes[decision.volume_id] = Outcome(done=Done.IN_FLIGHT, because=because)
-    orders = [
-        _order(decision)
+    wanted = [
+        decision
         for decision in this.decisions
         if decision.want is not None and (decision.change is None or decision.volume_id in recorded)
     ]
     if this.shell.modifier is None and this.shell.requests is None:
-        this.outcomes |= {order.volume_id: Outcome(done=Done.PROPOSED) for order in orders}
+        this.outcomes |= {decision.volume_id: Outcome(done=Done.PROPOSED) for decision in wanted}
         return
-    states = _states_now(this)
-    orders = [order for order in orders if not _waits(this, order, states[order.volume_id])]
+    states, orders = _states_now(this), list[Order]()
+    for decision in wanted:
+        refusal = _known_refusal(this, decision, states[decision.volume_id])
+        if refusal is None:
+            orders.append(_order(decision))
+        else:
+            this.outcomes[decision.volume_id] = Outcome(
+                done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
+            )
     if orders and this.shell.modifier is not None:
         this.outcomes |= carry_out(this.shell, orders, this.gathering)
     elif orders:
@@ -62,32 +69,20 @@ def _request(this: Pass, orders: Sequence[Order], states: Mapping[str, VolumeSta
         this.gathering.failures.append(f"{volume_id}: {because}")
 
 
-def _waits(this: Pass, order: Order, state: VolumeState | None) -> bool:
-    """Whether nothing needs to be read, or asked of anybody, to know that an order is refused."""
-    return _is_held_still(this, order, state) or _pauses(this, order, state)
+def _known_refusal(this: Pass, decision: Decision, state: VolumeState | None) -> Refusal | None:
+    """The refusal of what a decision wants, if it was reported before and this pass can see that it lasts.
 
-
-def _pauses(this: Pass, order: Order, state: VolumeState | None) -> bool:
-    """Whether the pause after a failure lasts, which was told with the failure."""
-    if state is None or not state.failures or (state.retry_at_s or 0) <= this.look.now_s:
-        return False
-    refusal = refuse_pause(state)
-    this.outcomes[order.volume_id] = Outcome(
-        done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
-    )
-    return True
-
-
-def _is_held_still(this: Pass, order: Order, state: VolumeState | None) -> bool:
-    """Whether people were told of the hold already: then nothing needs to be read to refuse it again."""
-    hold = hold_on(this.holds, order.volume_id, this.look.now_s)
-    if hold is None or state is None or state.refusal_told != Guard.HELD:
-        return False
-    refusal = refuse_hold(hold)
-    this.outcomes[order.volume_id] = Outcome(
-        done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
-    )
-    return True
+    It is not requested again then: nothing more would be read or recorded.
+    """
+    if state is None:
+        return None
+    hold = hold_on(this.holds, decision.volume_id, this.look.now_s)
+    if hold is not None and state.refusal_told == Guard.HELD:
+        return refuse_hold(hold)
+    if state.refusal_told == Guard.DETACHED and (detached := refuse_detached(decision.assessment.volume)):
+        return detached
+    pauses = state.failures and (state.retry_at_s or 0) > this.look.now_s
+    return refuse_pause(state) if pauses else None
 
 
 def _order(decision: Decision) -> Order:

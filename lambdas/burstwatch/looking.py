@@ -24,7 +24,7 @@ from burstwatch.core.stall import Stall
 from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import Volume
-from burstwatch.core.want import Around
+from burstwatch.core.want import Around, is_demand_known
 from burstwatch.core.windows import WindowState
 from burstwatch.gather import OPERATIONS_SPAN_S, Gathering
 from burstwatch.shell import Shell
@@ -146,7 +146,11 @@ def _assess(this: Pass, chunk: Sequence[DueVolume]) -> dict[str, Assessment]:
     asked = sorted(alerting | returning)
     for volume_id, (reads, writes) in gathering.operations(asked, span_s=span_s).items():
         look(volume_id, replace(evidence[volume_id], read_ops=reads, write_ops=writes))
-    unheard = [volumes[i] for i in sorted(returning) if not found[i].served and volumes[i].instance_id]
+    unheard = [
+        volumes[i]
+        for i in sorted(returning)
+        if volumes[i].instance_id and not is_demand_known(found[i], this.look.now_s)
+    ]
     for volume_id, state in gathering.instance_states(unheard).items():
         look(volume_id, replace(evidence[volume_id], instance_state=state))
     return found
@@ -198,6 +202,7 @@ def _evidence(this: Pass, one: DueVolume, answer: Series | AwsFailure | None) ->
         smaller_size_gib=smaller_size_gib,
         changing_to=str(flip.asked_for) if flip is not None and flip.is_under_way else None,
         known_at_s=_if_after(state.balance_at_s, fresh_from_s or 0),
+        unused_since_s=state.unused_since_s,
     )
 
 

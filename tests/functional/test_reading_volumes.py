@@ -178,6 +178,13 @@ def test_an_ordinary_volume_is_read_whole(faults):
 def test_an_attachment_that_is_not_over_counts(state, faults):
     volume = only(described(Attachments=[attachment(State=state)]), faults)
     assert (volume.attached, volume.instance_id) == (True, "i-1")
+    assert volume.detaching is (state in ("detaching", "busy"))
+
+
+def test_a_volume_that_leaves_one_of_two_instances_is_not_detaching(faults):
+    both = [attachment("i-1", State="detaching"), attachment("i-2")]
+    volume = only(described(VolumeType="io2", Attachments=both), faults)
+    assert (volume.instance_id, volume.detaching) == ("i-2", False)
 
 
 @pytest.mark.parametrize("attachments", [None, [], [attachment(State="detached")]])

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -92,10 +93,15 @@ class Modifications(RuleBasedStateMachine):
 
     @rule()
     def attach_or_detach(self):
-        if self.fleet.find(self.volume_id).attachment is None:
-            self.fleet.attach(self.volume_id)
-        else:
+        volume = self.fleet.find(self.volume_id)
+        is_modifying = volume.modification is not None and volume.modification.state == "modifying"
+        if volume.attachment is not None:
             self.fleet.detach(self.volume_id)
+        elif is_modifying:
+            with pytest.raises(AwsError, match="OperationNotPermitted"):
+                self.fleet.attach(self.volume_id)
+        else:
+            self.fleet.attach(self.volume_id)
 
     @invariant()
     def at_most_one_is_in_progress(self):

@@ -20,7 +20,7 @@ from burstlab.modification import Modification, Wanted
 from burstlab.volume import LabVolume
 from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.cloudwatch import MetricsRead
-from burstwatch.adapters.ec2 import Ec2Reader, modification_from
+from burstwatch.adapters.ec2 import Ec2Reader, modification_from, volume_from
 from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.adapters.errors import explain
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
@@ -29,8 +29,8 @@ from burstwatch.core.ledger import Begun, Change, EntryKind, LedgerEntry, Volume
 from burstwatch.core.orders import Order
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.target import Wish
+from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_month
+from burstwatch.core.target import Wish, configuration_of
 from burstwatch.flip import carry_out
 from burstwatch.shell import Shell
 from burstwatch.watchdog import look_at_everything, run_tick
@@ -229,6 +229,9 @@ class LawfulModifier:
         is_return_by_hand = flip.direction is Direction.BACK and flip.cause is Cause.BY_HAND
         assert volume.tags.get(OPT_IN) == "auto" or is_return_by_hand, f"{volume_id} is not opted in"
         assert volume.tags.get("burstwatch:ignore") != "true", f"{volume_id} is ignored"
+        assert volume.attachment is not None, f"{volume_id} is detached"
+        if flip.direction is Direction.BACK:
+            assert not world.return_costs_more(volume_id), f"{volume_id} returns to what costs more"
         ours = [one for one in world.taken if one.volume_id == volume_id]
         newest = world.newest(volume_id)
         if newest is not None and ours and ours[-1].at_s == int(newest.started_at.timestamp()):
@@ -366,6 +369,27 @@ class World:
             WindowMark(name=name, starts=starts, by="ann", at_s=self.now_s, until_s=until_s)
         )
 
+    def return_costs_more(self, volume_id: str) -> bool:
+        """Whether a volume was something dearer than now and not gp2, to which only people bring it back."""
+        original = self.state(volume_id).flip.original
+        volume = volume_from(described(self.fleet.find(volume_id)))
+        before, after = (
+            usd_per_month(each, volume.size_gib, US_EAST_1) for each in (configuration_of(volume), original)
+        )
+        return original.volume_type is not VolumeType.GP2 and after > before
+
+    def detach(self, volume_id: str) -> None:
+        self.fleet.detach(volume_id)
+
+    def attach(self, volume_id: str) -> bool:
+        """As a CSI driver does, which tries again for as long as AWS refuses."""
+        if self.fleet.find(volume_id).attachment is None:
+            try:
+                self.fleet.attach(volume_id)
+            except AwsError:
+                return False
+        return True
+
     def modify_as_others(self, volume_id: str, wanted: Wanted) -> bool:
         """Terraform, the console, a driver; AWS may refuse them as well."""
         try:
@@ -385,6 +409,9 @@ class World:
         for change_of in list(self.fleet):
             if change_of.change is not None:
                 self.fleet.end_modification(change_of.volume_id)
+            self.attach(change_of.volume_id)
+        for instance_id in self.fleet.instances:
+            self.fleet.start_instance(instance_id)
 
     def taken_of(self, volume_id: str) -> Iterable[Taken]:
         return (one for one in self.taken if one.volume_id == volume_id)

@@ -275,6 +275,33 @@ class FlipLaws(RuleBasedStateMachine):
             self.fleet.set_tags(volume_id, dict([tag]))
             self.live(5)
 
+    @rule(which=WHICH, away=st.sampled_from([1, 2, 6, 40, 120]), after=st.integers(0, 20), plot=plots())
+    def others_move_it_to_another_instance(self, which, away, after, plot):
+        """A node drain, a scale-to-zero; AWS attaches it when no modification is ``modifying``."""
+        if volume_id := self.volume(which):
+            self.world.detach(volume_id)
+            self.live(away, plot=plot, about=volume_id)
+            if volume_id in self.fleet:
+                self.world.attach(volume_id)
+            self.live(after)
+
+    @rule(which=WHICH)
+    def others_detach_or_attach_it(self, which):
+        """Nobody looks until something else happens."""
+        if volume_id := self.volume(which):
+            is_attached = self.fleet.find(volume_id).attachment is not None
+            (self.world.detach if is_attached else self.world.attach)(volume_id)
+
+    @rule(which=WHICH, span=st.sampled_from([3, 20, 60]), starts=st.booleans())
+    def others_stop_its_instance(self, which, span, starts):
+        volume_id = self.volume(which)
+        attachment = self.fleet.find(volume_id).attachment if volume_id else None
+        if attachment is not None:
+            self.fleet.stop_instance(attachment.instance_id)
+            self.live(span)
+            if starts:
+                self.fleet.start_instance(attachment.instance_id)
+
     # What operators do
 
     @rule(
@@ -356,7 +383,7 @@ class FlipLaws(RuleBasedStateMachine):
             return
         assert not state.flip.is_under_way, f"never settled: {state.flip}"
         is_allowed = volume.tags.get(OPT_IN) == "auto" and volume.tags.get("burstwatch:ignore") != "true"
-        waits = state.contested_at_s is not None or not is_allowed
+        waits = state.contested_at_s is not None or not is_allowed or world.return_costs_more(volume_id)
         assert state.flip.is_settled or waits, f"does not return: {state.flip}"
         assert state.flip.is_settled or world.entries(volume_id, EntryKind.LEFT), f"unsaid: {state.flip}"
 

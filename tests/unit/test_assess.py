@@ -3,7 +3,7 @@ from itertools import combinations
 
 import pytest
 
-from burstwatch.core.assess import UnknownReason, why_not_polled
+from burstwatch.core.assess import STOPPED_STATES, UnknownReason, why_not_polled
 from burstwatch.core.policy import Policy, TelemetryPolicy
 from burstwatch.core.samples import Series
 from conftest import NOON, a_volume, an_assessment, at, balances
@@ -67,7 +67,7 @@ def test_only_a_gap_and_a_failed_read_are_faults(reason, is_fault):
 
 def test_a_volume_with_a_fresh_datapoint_is_no_fault():
     seen = an_assessment(balances(50.0))
-    assert (seen.is_fault, seen.instance_stopped) == (False, False)
+    assert (seen.is_fault, seen.unused_since_s) == (False, None)
 
 
 @pytest.mark.parametrize(
@@ -233,12 +233,43 @@ def test_what_was_served_is_known_of_every_type(volume, reads, writes, served):
     assert list(seen.served.values) == served
 
 
-@pytest.mark.parametrize("volume", [a_volume(), a_volume(volume_type="gp3")])
-@pytest.mark.parametrize(
-    ("state", "is_stopped"), [("stopped", True), ("terminated", True), ("running", False), (None, False)]
+EVERY_TYPE = pytest.mark.parametrize("volume_type", ["gp2", "gp3", "io1"])
+UNUSED = pytest.mark.parametrize(
+    ("attached", "instance_state"),
+    [(False, None), (False, "stopped"), *((True, state) for state in sorted(STOPPED_STATES))],
 )
-def test_whether_the_instance_is_stopped_is_known_of_every_type(volume, state, is_stopped):
-    assert an_assessment(GAP, volume=volume, instance_state=state).instance_stopped is is_stopped
+
+
+@EVERY_TYPE
+@UNUSED
+@pytest.mark.parametrize(
+    ("known", "since"),
+    # at the first look, at a later one, and after a clock that was ahead
+    [(None, "12:00"), ("11:10", "11:10"), ("12:10", "12:00")],
+)
+def test_it_is_known_since_when_no_running_instance_has_a_volume(
+    volume_type, attached, instance_state, known, since
+):
+    seen = an_assessment(
+        GAP,
+        volume=a_volume(volume_type=volume_type, attached=attached),
+        instance_state=instance_state,
+        unused_since_s=known and int(at(known)),
+    )
+    assert seen.unused_since_s == at(since)
+
+
+@EVERY_TYPE
+@pytest.mark.parametrize("instance_state", ["running", "pending", None])
+@pytest.mark.parametrize("balance", [GAP, balances(50.0)])
+def test_a_volume_that_a_running_instance_has_again_is_not_unused(volume_type, instance_state, balance):
+    seen = an_assessment(
+        balance,
+        volume=a_volume(volume_type=volume_type),
+        instance_state=instance_state,
+        unused_since_s=int(at("11:10")),
+    )
+    assert seen.unused_since_s is None
 
 
 @pytest.mark.parametrize("balance", [GAP, balances(40.0, newest_starts_at="11:29")])

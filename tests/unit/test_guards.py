@@ -90,6 +90,9 @@ ALONE = {
     Guard.CHANGED_BY_OTHERS: Shown(
         says=("2026-11-20T09:00:00Z", "burstctl release vol-0a1"), state={"contested_at_s": int(at("09:00"))}
     ),
+    Guard.DETACHED: Shown(
+        says=("is detached", "attach a volume"), volume={"attached": False, "instance_id": None}
+    ),
     Guard.MODIFICATION_IN_PROGRESS: Shown(
         says=("optimizing", "42 %"),
         rest={"modification": a_modification(state="optimizing", progress_pct=42)},
@@ -150,8 +153,10 @@ def test_every_guard_refuses_alone_and_says_why_and_until_when(guard, shown):
     assert [words for words in shown.says if words not in refusal.reason] == []
 
 
-TOGETHER = [pair for pair in combinations(ALONE, 2) if pair != (Guard.MANAGED, Guard.SERVICE_OWNED)]
-"""A volume has one owner."""
+NEVER_BOTH = {(Guard.MANAGED, Guard.SERVICE_OWNED), (Guard.SERVICE_OWNED, Guard.DETACHED)}
+"""A volume has one owner, and a service owns what it has attached."""
+
+TOGETHER = [pair for pair in combinations(ALONE, 2) if pair not in NEVER_BOTH]
 
 
 @pytest.mark.parametrize(("first", "second"), TOGETHER)
@@ -181,6 +186,7 @@ def test_a_guard_is_overridden_by_its_name_unless_it_is_awss(guard, shown):
 def test_awss_own_rules_are_these():
     ours = {Guard.NOT_OPTED_IN, Guard.HELD, Guard.CHANGED_BY_OTHERS, Guard.COOLDOWN, Guard.CHANGE_HOURS}
     ours |= {Guard.INSTANCE_IS_BOTTLENECK, Guard.NO_CHANGE_NEEDED, Guard.FLEET_CAP, Guard.SPEND_CAP}
+    ours |= {Guard.DETACHED}
     assert set(Guard) - ours == OF_AWS
 
 
@@ -196,6 +202,7 @@ def test_who_overrides_everything_is_still_told_every_rule_of_awss():
 @pytest.mark.parametrize(("guard", "shown"), ALONE.items())
 def test_what_holds_for_the_watchdog_alone_does_not_stop_a_person(guard, shown):
     passes = {Guard.NOT_OPTED_IN, Guard.CHANGED_BY_OTHERS, Guard.CHANGE_HOURS, Guard.COOLDOWN}
+    passes |= {Guard.DETACHED}
     assert bool(refusals_of(shown, by=ANN)) is (guard not in passes)
 
 
@@ -277,7 +284,25 @@ def test_what_the_watchdog_sent_out_needs_the_tag_to_come_back(cause):
     ],
 )
 def test_a_managed_volume_that_no_instance_of_ours_holds_is_a_services(volume, guard):
-    assert refused_by(volume=volume) == ([guard] if guard else [])
+    assert refused_by(volume=volume, by=ANN) == ([guard] if guard else [])
+
+
+# attachment
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("cause", Cause)
+def test_a_detached_volume_is_never_changed_automatically(direction, cause):
+    """Neither out nor back, whether it drains, is critical or in a window, or was sent out for a time."""
+    detached = {"volume": {"attached": False, "instance_id": None}, "direction": direction, "cause": cause}
+    assert refused_by(**detached) == [Guard.DETACHED]
+    assert refused_by(**detached, by=ANN) == []
+
+
+def test_a_volume_that_is_being_detached_counts_as_detached():
+    [refusal] = refusals(volume={"detaching": True})
+    assert refusal.guard is Guard.DETACHED
+    assert "is being detached" in refusal.reason
 
 
 # holds

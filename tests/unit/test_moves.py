@@ -515,6 +515,21 @@ def test_a_return_that_a_hold_prevents_names_the_hold_and_what_lifts_it(volume_i
     assert event.action == f"burstctl release {'--all' if volume_id is None else volume_id}"
 
 
+def test_a_return_that_waits_because_the_volume_is_detached_says_so_daily():
+    volume = a_volume_as(GP3, attached=False, instance_id=None)
+    detached = an_assessment(Series(), volume=volume, unused_since_s=int(at("10:30")))
+    first = moved(on_target(), assessment=detached, now=a_day_after(OVERDUE))
+    [event] = first.events
+    assert event.details[0] == (
+        "It should be back by now, but it is detached, and AWS refuses to attach a volume that is being"
+        " modified."
+    )
+    assert event.action == "burstctl flip-back vol-0a1"
+    assert first.want.direction is Direction.BACK
+    soon, later = (moved(first.state, assessment=detached, now=a_day_after(OVERDUE) + s) for s in (60, DAY_S))
+    assert (kinds(soon), kinds(later)) == ([], [AlertKind.LEFT_ON_TARGET])
+
+
 def test_what_is_overdue_is_wanted_back_all_the_same():
     found = moved(on_target(), assessment=seen_a_day_later(0), now=a_day_after(OVERDUE))
     assert found.want is not None

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from burstwatch.core.alerts import AlertKind
 from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, Spent, configuration_document
 from burstwatch.core.guards import Guard, Refusal
 from burstwatch.core.ledger import EntryKind
@@ -246,11 +247,48 @@ def test_the_third_flip_of_a_day_to_a_type_that_a_tag_names_is_refused_with_the_
 
 def test_a_volume_on_its_way_back_goes_to_what_it_was():
     flip = a_flip(original=io1(1_500))
-    plan = plan_of(an_order(BACK), flipped(flip=flip))
+    plan = plan_of(by_hand(BACK), flipped(flip=flip))
     assert (plan.now, plan.target, plan.stay, plan.choice) == (GP3, io1(1_500), None, None)
 
 
 # guards
+
+
+@pytest.mark.parametrize(
+    ("original", "now", "returns"),
+    [
+        # 100 GiB: gp2 $10.00 a month, gp3 $8.12, io1 with 1,500 IOPS $110.00, io2 with 60,000 $3,355
+        (GP2, GP3, True),
+        (GP2, io2(3_000), True),
+        (gp3(), io1(1_500), True),
+        (io1(1_500), io2(1_500), True),
+        (io1(1_500), io1(1_499), False),
+        (io1(1_500), GP3, False),
+        (gp3(3_001), gp3(), False),
+        (io2(60_000), GP3, False),
+    ],
+)
+def test_an_automatic_return_leads_to_gp2_or_costs_no_more_than_now(original, now, returns):
+    """Whoever can write to the ledger must not be able to spend money with it."""
+    facts = flipped(a_volume_as(now), flip=a_flip(original=original, target=now))
+    by_itself, by_a_person = plan_of(an_order(BACK), facts), plan_of(by_hand(BACK), facts)
+    assert guards_of(by_itself) == ([] if returns else [Guard.NO_TARGET])
+    assert by_itself.target == (original if returns else None)
+    assert by_a_person.target == original
+
+
+def test_a_return_that_would_cost_more_is_refused_with_what_it_costs_and_reported():
+    plan = plan_of(an_order(BACK), flipped(flip=a_flip(original=io2(60_000))))
+    assert "was io2 with 60,000 IOPS, which costs $3," in plan.refusal.reason
+    assert plan.refusal.reason.endswith("burstctl flip-back vol-0a1")
+    assert refused_event(plan, plan.refusal).alert is AlertKind.FLIP_REFUSED
+
+
+def test_a_person_who_sends_it_out_for_a_time_is_told_that_it_does_not_come_back_by_itself():
+    order = by_hand(wish=Wish(volume_type=VolumeType.GP3), return_after_s=NOW_S + HOUR_S)
+    plan = plan_of(order, facts_of(a_volume_as(io2(3_000))))
+    assert (plan.stay.stays, plan.refusals) == (False, ())
+    assert plan.stay.reason == ("returns by burstctl flip-back vol-0a1 only: io2 with 3,000 IOPS costs more")
 
 
 def test_every_guard_is_asked_and_the_first_is_the_refusal():

@@ -246,13 +246,43 @@ def test_the_policy_says_for_how_long_it_must_be_calm():
     assert not is_calm(flipped(**busy_before), calm_for=timedelta(minutes=6))
 
 
-@pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down", "terminated"])
-def test_a_volume_of_a_stopped_instance_is_calm(state):
-    assert is_calm(flipped(instance_state=state))
+DETACHED = {"volume": a_volume_as(GP3, attached=False, instance_id=None)}
+UNUSED = pytest.mark.parametrize(
+    "evidence",
+    [
+        DETACHED,
+        *({"instance_state": state} for state in ("stopping", "stopped", "shutting-down", "terminated")),
+    ],
+)
 
 
-def test_a_detached_volume_is_calm():
-    assert is_calm(flipped(volume=a_volume_as(GP3, attached=False, instance_id=None)))
+@UNUSED
+@pytest.mark.parametrize(
+    ("since", "expected"), [(None, False), ("11:59", False), ("11:30:01", False), ("11:30", True)]
+)
+def test_a_volume_that_no_running_instance_has_is_calm_after_half_an_hour_of_it(evidence, since, expected):
+    assert is_calm(flipped(**evidence, unused_since_s=since and int(at(since)))) is expected
+
+
+@UNUSED
+def test_it_is_not_calm_if_it_was_busy_in_that_time_without_anybody_looking(evidence):
+    """Detached or stopped at 11:10, in use again from 11:36 to 11:40, and again not when looked at."""
+    used = {**evidence, "unused_since_s": int(at("11:10"))}
+    assert not is_calm(flipped(**used, **served(0.0, 0.0, 3_000.0, newest="11:39")))
+    assert is_calm(flipped(**used, **served(0.0, 0.0, 149.0, newest="11:39")))
+    assert is_calm(flipped(**used, **served(3_000.0, newest="11:29")))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "says"),
+    [(DETACHED, "it is detached"), ({"instance_state": "stopped"}, "its instance is stopped")],
+)
+def test_what_waits_for_calm_while_nothing_uses_it_says_since_when_and_for_how_long(evidence, says):
+    assessment = flipped(**evidence, unused_since_s=int(at("11:45")))
+    said = why_not_calm(assessment, FlipBackPolicy(calm_for=timedelta(minutes=20)), now_s=NOW_S)
+    assert said == (
+        f"waits for calm: {says}, first seen 2026-11-20T11:45:00Z, and that counts as calm after 20 min"
+    )
 
 
 @pytest.mark.parametrize("state", ["running", "pending", None])
@@ -349,5 +379,6 @@ def test_a_busy_volume_stays_until_it_is_calm():
     assert "1,000 IOPS" in returns(assessment=flipped(**served(*CALM, 1_000.0)))
 
 
-def test_a_volume_of_a_stopped_instance_is_brought_back():
-    assert isinstance(returns(assessment=flipped(instance_state="stopped")), Want)
+def test_a_volume_of_an_instance_that_was_stopped_for_long_enough_is_brought_back():
+    assessment = flipped(instance_state="stopped", unused_since_s=int(at("11:30")))
+    assert isinstance(returns(assessment=assessment), Want)

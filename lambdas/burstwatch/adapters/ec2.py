@@ -47,6 +47,7 @@ _LONGEST_ID: Final = 64
 _LONGEST_SHOWN: Final = 80
 _MIB_PER_MB: Final = 1e6 / 2**20
 _IN_PROGRESS: Final = ("modifying", "optimizing")
+_DETACHING: Final = ("detaching", "busy")
 _LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
 _Read = TypeVar("_Read")
 
@@ -343,6 +344,7 @@ def volume_from(described: Described) -> Volume:
         size_gib=_needed(described, "Size", _whole),
         created_at=_utc(described.get("CreateTime")) or _LONG_AGO,
         attached=bool(attachments),
+        detaching=first.get("State") in _DETACHING,
         attached_at=_utc(first.get("AttachTime")),
         instance_id=_word(first, "InstanceId"),
         device=_word(first, "Device"),

@@ -41,7 +41,8 @@ class Evidence:
     or changed, ``modified_at_s`` when it was last seen in modification, both None when that is long ago;
     ``smaller_size_gib`` is the lesser size of that modification: AWS does not say which one earns meanwhile.
     ``changing_to`` is what a flip under way makes of it, in words: until it is back its balance says nothing.
-    ``known_at_s`` is the end of the newest datapoint that an earlier look brought back.
+    ``known_at_s`` is the end of the newest datapoint that an earlier look brought back. ``unused_since_s`` is
+    when earlier looks first found no running instance that has it, None if the last look found one.
     """
 
     balance: Series | None = None
@@ -54,6 +55,7 @@ class Evidence:
     smaller_size_gib: int | None = None
     changing_to: str | None = None
     known_at_s: int | None = None
+    unused_since_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class Assessment:
 
     ``arrived_at_s`` to ``smaller_size_gib`` are the evidence's: a volume stays in focus for a while after
     it arrived or was modified. ``served`` are operations per second in each minute, where they were read.
+    ``unused_since_s`` is set while it is detached or its instance is stopped: when a look first found that.
     """
 
     volume: Volume
@@ -78,7 +81,7 @@ class Assessment:
     consumed_read_iops: float | None = None
     consumed_write_iops: float | None = None
     served: Series = Series()
-    instance_stopped: bool = False
+    unused_since_s: int | None = None
 
     @property
     def balance_pct(self) -> float | None:
@@ -120,7 +123,7 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
             modified_at_s=evidence.modified_at_s,
             smaller_size_gib=evidence.smaller_size_gib,
             served=served_per_minute(evidence.read_ops, evidence.write_ops, now_s),
-            instance_stopped=evidence.instance_state in STOPPED_STATES,
+            unused_since_s=_unused_since_s(volume, evidence, now_s),
         )
 
     reason = why_not_polled(volume, size_gib)
@@ -149,7 +152,18 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
         consumed_read_iops=_consumed_iops(evidence.read_ops, now_s),
         consumed_write_iops=_consumed_iops(evidence.write_ops, now_s),
         served=served_per_minute(evidence.read_ops, evidence.write_ops, now_s),
+        unused_since_s=_unused_since_s(volume, evidence, now_s),
     )
+
+
+def _unused_since_s(volume: Volume, evidence: Evidence, now_s: float) -> int | None:
+    """When a look first found no running instance that has the volume; None if one has it.
+
+    A time ahead of now was written by a clock that was wrong, and counts as now.
+    """
+    if volume.attached and evidence.instance_state not in STOPPED_STATES:
+        return None
+    return int(now_s) if evidence.unused_since_s is None else min(evidence.unused_since_s, int(now_s))
 
 
 def _why_no_datapoint(

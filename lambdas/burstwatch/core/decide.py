@@ -22,6 +22,7 @@ from burstwatch.core.causes import Fall, Traces, find_fall
 from burstwatch.core.flips import OTHERS, Direction, Flip, Phase, Spent, spent_within, with_spent
 from burstwatch.core.follow import LOST_FOR_S, Step, follow
 from burstwatch.core.forecast import Forecast
+from burstwatch.core.guards import refuse_detached
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.levels import Level, explain_level, judge
 from burstwatch.core.moves import Move, consider
@@ -31,7 +32,7 @@ from burstwatch.core.propose import Proposal, propose
 from burstwatch.core.stall import FRESH_S, Stall
 from burstwatch.core.story import Event, announce, describe_host, enter
 from burstwatch.core.tags import Wishes
-from burstwatch.core.volume import CREDITS_PER_PCT, worst_drain_per_s
+from burstwatch.core.volume import CREDITS_PER_PCT, Volume, worst_drain_per_s
 from burstwatch.core.want import Around, Want, can_burst
 from burstwatch.core.words import format_duration
 
@@ -202,7 +203,7 @@ def decide(
         level=level,
         previous_level=before.level,
         action=_action(move, around, alerts),
-        reason=_reason(reason, move, around),
+        reason=_reason(reason, move, around, assessment.volume),
         look_interval_s=interval_s or _sweep_interval(assessment, policy),
         change=_change(state, after, tuple(alerts), events, level, before.level, now_s),
         proposal=proposal,
@@ -285,11 +286,12 @@ def _action(move: Move, around: Around, alerts: Sequence[Alert]) -> Action:
     return Action.FLIP if move.want.direction is Direction.OUT else Action.FLIP_BACK
 
 
-def _reason(reason: str, move: Move, around: Around) -> str:
+def _reason(reason: str, move: Move, around: Around, volume: Volume) -> str:
     """What is wanted or waited for comes first; the level's own reason where there is nothing of both."""
     if move.want is not None:
         held = "" if around.hold is None else f"; on hold by {around.hold.by}"
-        return f"{move.want.reason}{held}"
+        detached = "" if refuse_detached(volume) is None else "; not while it is detached"
+        return f"{move.want.reason}{held}{detached}"
     return move.waits or reason
 
 
@@ -399,6 +401,7 @@ def _after(
         arrived_at_s=assessment.arrived_at_s,
         modified_at_s=assessment.modified_at_s,
         smaller_size_gib=assessment.smaller_size_gib,
+        unused_since_s=assessment.unused_since_s,
         unknown_reason=reason,
         missing_since_s=None,
     )

@@ -45,6 +45,7 @@ class Guard(StrEnum):
     MULTI_ATTACHED = "multi_attached"
     HELD = "held"
     CHANGED_BY_OTHERS = "changed_by_others"
+    DETACHED = "detached"
     MODIFICATION_IN_PROGRESS = "modification_in_progress"
     AWS_QUOTA = "aws_quota"
     COOLDOWN = "cooldown"
@@ -217,6 +218,25 @@ def _contested(attempt: Attempt, _: Policy) -> Refusal | None:
     )
 
 
+def _detached(attempt: Attempt, _: Policy) -> Refusal | None:
+    return refuse_detached(attempt.volume) if attempt.is_automatic else None
+
+
+def refuse_detached(volume: Volume) -> Refusal | None:
+    """The refusal of a volume that is not attached, or not for much longer; None if it is.
+
+    AWS refuses to attach a volume that is ``modifying``, for minutes, and a modification cannot be cancelled:
+    a volume that moves from one instance to another, as in a node drain, would not arrive.
+    """
+    if volume.attached and not volume.detaching:
+        return None
+    return Refusal(
+        guard=Guard.DETACHED,
+        reason=f"it is {'being ' if volume.attached else ''}detached, and AWS refuses to attach a volume that"
+        " is being modified",
+    )
+
+
 def _in_progress(attempt: Attempt, _: Policy) -> Refusal | None:
     flip, newest = attempt.state.flip, attempt.modification
     if newest is not None and newest.is_in_progress:
@@ -340,6 +360,7 @@ _CHECKS: Final[tuple[Callable[[Attempt, Policy], Refusal | None], ...]] = (
     _multi_attached,
     _held,
     _contested,
+    _detached,
     _in_progress,
     _quota,
     _cooldown,

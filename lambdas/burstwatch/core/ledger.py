@@ -27,7 +27,8 @@ class VolumeState:
     released since. ``lost`` is an intent that counts as never sent: should AWS ever show it, it was. A
     balance from before ``returned_at_s`` says nothing any more. What people were told already: the guard
     that refused, a critical volume on burst storage, the start of a window missed. ``stall`` is the last that
-    its host reported. ``missing_since_s`` is since when AWS does not show the volume.
+    its host reported. ``missing_since_s`` is since when AWS does not show the volume, ``unused_since_s``
+    since when it is known to be detached, or its instance to be stopped.
     """
 
     volume_id: str
@@ -56,6 +57,7 @@ class VolumeState:
     critical_told: bool = False
     missed_told_s: int | None = None
     missing_since_s: int | None = None
+    unused_since_s: int | None = None
     stall: Stall | None = None
     stall_told_at_s: int | None = None
 

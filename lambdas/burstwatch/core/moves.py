@@ -7,6 +7,7 @@ from typing import Any, Final
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.assess import Assessment
 from burstwatch.core.flips import Cause, Direction, Flip, Hold, configuration_document
+from burstwatch.core.guards import refuse_detached
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.levels import Level, explain_level
 from burstwatch.core.policy import FlipBackPolicy, Mode, Policy
@@ -15,7 +16,7 @@ from burstwatch.core.story import Event
 from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.tags import Wishes
 from burstwatch.core.target import configuration_of
-from burstwatch.core.volume import BURST_IOPS
+from burstwatch.core.volume import BURST_IOPS, Volume
 from burstwatch.core.want import Around, Want, can_burst, want_back, want_out, window_words
 from burstwatch.core.windows import Occurrence, WindowState, expected_flip
 from burstwatch.core.words import format_duration, format_instant
@@ -233,7 +234,7 @@ def _consider_return(
     if why is not None and not flip.stays:
         wanted, waits = None, f"left {flip.target}: it is not allowed back automatically"
     elif not is_critical and _is_overdue(flip, around.windows, policy.flip_back, now_s):
-        why = f"It should be back by now, but {waits or _why_not_done(around.hold)}."
+        why = f"It should be back by now, but {waits or _why_not_done(around.hold, assessment.volume)}."
     told_s = flip.left_told_at_s
     is_told = told_s is not None and now_s - told_s < _LEFT_EVERY_S
     if why is None or flip.stays or is_told:
@@ -249,10 +250,12 @@ def _is_promised(flip: Flip, wishes: Wishes, policy: Policy) -> bool:
     return flip.cause is Cause.BY_HAND and not is_stopped
 
 
-def _why_not_done(hold: Hold | None) -> str:
-    if hold is None:
-        return "what is wanted was not done: see its history"
-    return f"it is on hold by {hold.by} until {format_instant(hold.until_s)}"
+def _why_not_done(hold: Hold | None, volume: Volume) -> str:
+    if hold is not None:
+        return f"it is on hold by {hold.by} until {format_instant(hold.until_s)}"
+    if (detached := refuse_detached(volume)) is not None:
+        return detached.reason
+    return "what is wanted was not done: see its history"
 
 
 def _why_not_allowed(wishes: Wishes, policy: Policy) -> str:

@@ -45,6 +45,7 @@ from burstwatch.core.target import (
     TargetRefusalName,
     Wish,
     choose_target,
+    configuration_of,
     stays_after,
 )
 from burstwatch.core.volume import Volume
@@ -211,7 +212,7 @@ def _plan_extension(order: Order, facts: Facts, policy: Policy) -> Plan | None:
         facts=facts,
         now=now,
         target=now,
-        stay=_stay(order, None, policy),
+        stay=_stay(order, facts, now, None, policy),
         usd_per_month_now=costs,
         usd_per_month=costs,
         extends=True,
@@ -267,12 +268,17 @@ def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
         base,
         target=chosen.configuration,
         choice=chosen,
-        stay=_stay(order, chosen, policy),
+        stay=_stay(order, facts, chosen.configuration, chosen, policy),
         usd_per_month=chosen.price.after_usd_per_month,
     )
 
 
-def _stay(order: Order, chosen: Target | None, policy: Policy) -> Stay:
+def _stay(order: Order, facts: Facts, target: Configuration, chosen: Target | None, policy: Policy) -> Stay:
+    known, size_gib = facts.state.flip, facts.volume.size_gib
+    original = known.original if known else configuration_of(facts.volume)
+    if order.return_after_s is not None and not _may_return_by_itself(original, target, size_gib):
+        reason = f"returns by burstctl flip-back {order.volume_id} only: {original} costs more"
+        return Stay(stays=False, reason=reason)
     if order.return_after_s is not None and policy.mode.highest is not Mode.AUTO:
         reason = (
             f"returns by burstctl flip-back {order.volume_id} only: the policy's mode.highest,"
@@ -301,7 +307,24 @@ def _plan_back(order: Order, facts: Facts) -> Plan:
         )
         return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))
     after = usd_per_month(flip.original, volume.size_gib, US_EAST_1)
+    if order.by == WATCHDOG and not _may_return_by_itself(flip.original, now, volume.size_gib):
+        reason = (
+            f"the ledger says that it was {flip.original}, which costs ${after - before:,.2f} a month more"
+            " than now, and an automatic return goes to gp2 or costs no more; if that is right: burstctl"
+            f" flip-back {order.volume_id}"
+        )
+        return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))
     return replace(base, target=flip.original, usd_per_month=after)
+
+
+def _may_return_by_itself(original: Configuration, now: Configuration, size_gib: int) -> bool:
+    """Whether an automatic return may lead to this original: to gp2, or to what costs no more than now.
+
+    The watchdog flips only gp2. Whatever else a ledger says may be an error, or forged by somebody who can
+    write to the ledger but not modify volumes: it must not cost money.
+    """
+    before, after = (usd_per_month(each, size_gib, US_EAST_1) for each in (now, original))
+    return original.volume_type is VolumeType.GP2 or after <= before
 
 
 def intend(plan: Plan, revision: int, asked_at_s: int) -> tuple[VolumeState, Event]:

@@ -43,7 +43,8 @@ def gp2_throughput_mib_s(size_gib: int) -> int:
 class Volume:
     """An EBS volume as AWS describes it.
 
-    ``attached`` is true for service-owned attachments too, which carry no ``instance_id``. ``instance_name``
+    ``attached`` is true for service-owned attachments too, which carry no ``instance_id``, and until a detach
+    is complete: ``detaching`` is true while one is in progress. ``instance_name``
     is the instance's Name tag, known only where the instance had to be asked about for another reason.
     """
 
@@ -52,6 +53,7 @@ class Volume:
     size_gib: int
     created_at: datetime
     attached: bool = False
+    detaching: bool = False
     attached_at: datetime | None = None
     instance_id: str | None = None
     instance_name: str | None = None

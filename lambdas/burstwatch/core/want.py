@@ -10,7 +10,7 @@ from burstwatch.core.follow import Sighting
 from burstwatch.core.levels import Level
 from burstwatch.core.modification import Modification
 from burstwatch.core.policy import FlipBackPolicy, Policy
-from burstwatch.core.samples import PERIOD_S
+from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.stall import Stall
 from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
@@ -116,6 +116,12 @@ def want_back(
     return Want(direction=Direction.BACK, cause=flip.cause, reason=reason)
 
 
+def is_demand_known(assessment: Assessment, now_s: float) -> bool:
+    """Whether CloudWatch shows what the volume has served of late."""
+    newest = assessment.served.newest
+    return newest is not None and now_s - newest.end_s <= _FRESH_S
+
+
 def _why_too_soon(flip: Flip, policy: FlipBackPolicy, now_s: float) -> str | None:
     """Who said for how long is believed; otherwise the policy's least time on the target holds."""
     if flip.return_after_s is not None:
@@ -135,24 +141,37 @@ def why_not_calm(assessment: Assessment, policy: FlipBackPolicy, *, now_s: float
     """What speaks against calm; None where demand was low enough for long enough.
 
     Calm is below ``calm_below_pct`` of the gp2 baseline in every minute seen of the last ``calm_for``: low
-    enough that even an empty bucket does no harm. Missing data is never calm; a volume without a running
-    instance always is.
+    enough that even an empty bucket does no harm. Missing data is never calm, unless the volume has been
+    detached, or its instance stopped, for all of ``calm_for``.
     """
-    if assessment.instance_stopped or not assessment.volume.attached:
-        return None
     span_s = policy.calm_for.total_seconds()
     limit = baseline_iops(assessment.volume.size_gib) * policy.calm_below_pct / 100
-    newest = assessment.served.newest
-    if newest is None or now_s - newest.end_s > _FRESH_S:
-        return "waits for calm: CloudWatch does not say what it serves"
-    since_s = newest.end_s - span_s
-    minutes = [sample for sample in assessment.served if sample.start_s >= since_s]
-    if len(minutes) < _LEAST_COVERAGE * span_s / PERIOD_S:
-        return f"waits for calm: {len(minutes)} of {span_s / PERIOD_S:.0f} minutes are known"
-    busiest = max(sample.value for sample in minutes)
+    minutes = _minutes_known(assessment, span_s, now_s)
+    if isinstance(minutes, str):
+        return minutes
+    busiest = max(minutes.values, default=0.0)
     if busiest < limit:
         return None
     return (
         f"waits for calm: {busiest:,.0f} IOPS were served within {format_duration(span_s)},"
         f" calm is below {limit:,.0f} ({policy.calm_below_pct:g} % of the gp2 baseline)"
     )
+
+
+def _minutes_known(assessment: Assessment, span_s: float, now_s: float) -> Series | str:
+    """What was served in the last ``span_s``; where too little is known of it, the reason."""
+    newest, unused_since_s = assessment.served.newest, assessment.unused_since_s
+    if unused_since_s is not None:
+        if now_s - unused_since_s >= span_s:
+            return assessment.served.since(now_s - span_s)
+        what = "its instance is stopped" if assessment.volume.attached else "it is detached"
+        return (
+            f"waits for calm: {what}, first seen {format_instant(unused_since_s)},"
+            f" and that counts as calm after {format_duration(span_s)}"
+        )
+    if newest is None or now_s - newest.end_s > _FRESH_S:
+        return "waits for calm: CloudWatch does not say what it serves"
+    minutes = assessment.served.since(newest.end_s - span_s)
+    if len(minutes) < _LEAST_COVERAGE * span_s / PERIOD_S:
+        return f"waits for calm: {len(minutes)} of {span_s / PERIOD_S:.0f} minutes are known"
+    return minutes

@@ -191,7 +191,13 @@ class _Reading:
 
     def _take(self, volume: Volume, history: History, start_s: int, end_s: int) -> None:
         """The volume as it was then: on an instance, whatever it is attached to today."""
-        then = replace(volume, attached=True, attached_at=None, instance_id=volume.instance_id or NO_INSTANCE)
+        then = replace(
+            volume,
+            attached=True,
+            detaching=False,
+            attached_at=None,
+            instance_id=volume.instance_id or NO_INSTANCE,
+        )
         recorded = record(then, history, start_s - _BEFORE_S, end_s)
         recording = _cut(recorded, self.records.get(volume.volume_id))
         if not recording.known_minutes(start_s, end_s):
