@@ -20,8 +20,8 @@ from burstwatch.core.flips import (
 from burstwatch.core.ledger import VolumeState
 from burstwatch.core.modification import Modification
 from burstwatch.core.policy import Mode, Policy, QuotaRule
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.tag_keys import IGNORE
+from burstwatch.core.prices import LIST_PRICES, Configuration, VolumeType
+from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, TARGET, THROUGHPUT
 from burstwatch.core.tags import Wishes
 from burstwatch.core.target import LIMITS
 from burstwatch.core.volume import Volume
@@ -55,6 +55,8 @@ class Guard(StrEnum):
     ACCOUNT_LIMIT = "account_limit"
     FLEET_CAP = "fleet_cap"
     SPEND_CAP = "spend_cap"
+    TAG_CAP = "tag_cap"
+    TYPE_NOT_AVAILABLE = "type_not_available"
 
 
 OF_AWS: Final = frozenset(
@@ -95,7 +97,7 @@ class Attempt:
 
     ``target`` is what the volume would become. ``modification`` is AWS's newest record of the volume, None
     where there is none; ``iops_left`` what the account's quota for the target's type still allows, None where
-    that does not matter.
+    that does not matter. ``tags_usd_per_month`` is what its tags add to what would be chosen without.
     """
 
     volume: Volume
@@ -110,6 +112,7 @@ class Attempt:
     holds: Sequence[Hold] = ()
     modification: Modification | None = None
     iops_left: int | None = None
+    tags_usd_per_month: float = 0.0
 
     @property
     def is_automatic(self) -> bool:
@@ -129,6 +132,12 @@ def all_spent(state: VolumeState, newest: Modification | None, now_s: float) -> 
         if all(abs(one.at_s - start_s) > SAME_START_S for one in known):
             known = (*known, Spent(at_s=start_s, by="others"))
     return spent_within(known, now_s)
+
+
+def quota_ends_at_s(state: VolumeState, newest: Modification | None, now_s: float) -> float | None:
+    """When AWS's quota allows the next by what is known of the last 24 h; None where that is not used up."""
+    spent = all_spent(state, newest, now_s)
+    return spent[-QUOTA].at_s + QUOTA_SPAN_S if len(spent) >= QUOTA else None
 
 
 def leaves_no_return(spent: Sequence[Spent]) -> bool:
@@ -334,6 +343,23 @@ def _account_limit(attempt: Attempt, policy: Policy) -> Refusal | None:
     )
 
 
+def _tag_cap(attempt: Attempt, policy: Policy) -> Refusal | None:
+    """Whoever may tag a volume may spend this much by it; people spend by ``burstctl flip``."""
+    cap_usd, added_usd = policy.flip.tag_cap_usd, attempt.tags_usd_per_month
+    if not attempt.is_automatic or added_usd <= cap_usd:
+        return None
+    wish = attempt.wishes.target
+    tags = {TARGET: wish.volume_type, IOPS: wish.iops, THROUGHPUT: wish.throughput_mib_s}
+    asked = [f"{key}={value}" for key, value in tags.items() if value is not None]
+    asked += [f"{CRITICAL}=true"] if attempt.cause is Cause.CRITICAL else []
+    return Refusal(
+        guard=Guard.TAG_CAP,
+        reason=f"its tags {', '.join(asked)} would add ${added_usd:,.2f} a month ({attempt.target}), and the"
+        f" policy's flip.tag_cap_usd_per_month is ${cap_usd:,.2f}, at {LIST_PRICES}; ask for less in the"
+        f" tags, raise it in the policy, or: burstctl flip {attempt.volume.volume_id}",
+    )
+
+
 _CHECKS: Final[tuple[Callable[[Attempt, Policy], Refusal | None], ...]] = (
     _not_opted_in,
     _not_ours,
@@ -346,4 +372,5 @@ _CHECKS: Final[tuple[Callable[[Attempt, Policy], Refusal | None], ...]] = (
     _change_hours,
     _no_change,
     _account_limit,
+    _tag_cap,
 )
