@@ -17,8 +17,9 @@ from burstwatch.core.follow import is_worth_telling
 from burstwatch.core.guards import (
     Guard,
     Refusal,
+    all_spent,
     is_pause_after_failure,
-    quota_ends_at_s,
+    quota_retry_at_s,
     refuse_hold,
 )
 from burstwatch.core.ledger import Beginning, Begun, Caps, Change, VolumeState
@@ -373,8 +374,9 @@ class _Task:
         if is_passing:
             retry_at_s = now_s + _THROTTLED_S
         elif named == Guard.AWS_QUOTA and retry_at_s is None:
-            retry_at_s = quota_ends_at_s(self.plan.facts.state, self.plan.facts.modification, now_s)
-            unread = " (it names no time that is understood; the ledger's count is used)"
+            facts = self.plan.facts
+            retry_at_s = quota_retry_at_s(all_spent(facts.state, facts.modification, now_s), now_s)
+            unread = " (it names no time that burstwatch understands)"
 
         def step(state: VolumeState) -> tuple[VolumeState, Event]:
             soon_s = None if is_passing and state.failures >= _TELL_THROTTLED_FROM else retry_at_s

@@ -34,6 +34,7 @@ AUTOMATIC_QUOTA: Final = QUOTA - 1
 """The last one is left to people."""
 
 _SIX_HOURS_S: Final = 6 * 3600
+_QUOTA_RETRY_S: Final = 3600
 
 
 class Guard(StrEnum):
@@ -134,10 +135,14 @@ def all_spent(state: VolumeState, newest: Modification | None, now_s: float) -> 
     return spent_within(known, now_s)
 
 
-def quota_ends_at_s(state: VolumeState, newest: Modification | None, now_s: float) -> float | None:
-    """When AWS's quota allows the next by what is known of the last 24 h; None where that is not used up."""
-    spent = all_spent(state, newest, now_s)
-    return spent[-QUOTA].at_s + QUOTA_SPAN_S if len(spent) >= QUOTA else None
+def quota_retry_at_s(spent: Sequence[Spent], now_s: float) -> float:
+    """When to try again after AWS refused for its quota and named no time: in an hour at the latest.
+
+    AWS has counted modifications that are not among those ``spent``, or the guard would have refused before.
+    The oldest one known is no older than the oldest that AWS counts, so 24 h after it the next is allowed.
+    """
+    latest_s = now_s + _QUOTA_RETRY_S
+    return min(latest_s, spent[0].at_s + QUOTA_SPAN_S) if spent else latest_s
 
 
 def leaves_no_return(spent: Sequence[Spent]) -> bool:
