@@ -39,6 +39,9 @@ class DescribedVolume:
         self.managed_by = given.managed_by
         self.hidden = given.hidden
         self.multi_attached = given.multi_attached
+        self.zone = given.zone
+        self.outpost_arn = given.outpost_arn
+        self.lacks_gp3 = given.lacks_gp3
         self.attachment: Attachment | None = None
         self.broken_status: str | None = None
         self.changes: list[Change] = []

@@ -208,7 +208,9 @@ def _volume_xml(volume: SimulatedVolume, zone: str) -> str:
     volume_type, rate, throughput, multi_attached = volume.shown()
     return (
         f"<item><volumeId>{volume.volume_id}</volumeId><size>{volume.size_gib}</size><snapshotId/>"
-        f"<availabilityZone>{zone}</availabilityZone><status>{volume.status}</status>"
+        f"<availabilityZone>{escape(volume.zone or zone)}</availabilityZone>"
+        f"{f'<outpostArn>{escape(volume.outpost_arn)}</outpostArn>' if volume.outpost_arn else ''}"
+        f"<status>{volume.status}</status>"
         f"<createTime>{iso(volume.created_at)}</createTime>"
         f"<attachmentSet>{_attachment_xml(volume)}</attachmentSet><tagSet>{tags}</tagSet>"
         f"<volumeType>{volume_type}</volumeType>"

@@ -13,9 +13,12 @@ from burstlab.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.words import printable
 
-_TEXT: Final = ("load", "volume_id", "volume_type", "instance_id", "service_owner", "device", "managed_by")
+_TEXT: Final = (
+    "load", "volume_id", "volume_type", "instance_id", "service_owner", "device", "managed_by", "zone",
+    "outpost_arn",
+)  # fmt: skip
 _WHOLE: Final = ("size_gib", "shown_iops", "iops", "throughput_mib_s")
-_FLAGS: Final = ("attached", "hidden", "multi_attached")
+_FLAGS: Final = ("attached", "hidden", "multi_attached", "lacks_gp3")
 _KEYS: Final = ("tags", "balance_pct", "count", *_WHOLE, *_TEXT, *_FLAGS)
 _SIZES_GIB: Final = (8, 30, 100, 334, 500, 900)
 _MIXTURE: Final = (

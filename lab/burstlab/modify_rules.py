@@ -40,6 +40,9 @@ def check_kind(volume: DescribedVolume, wanted: Wanted, settings: LabSettings) -
             f"The {volume.volume_type} volume '{volume.volume_id}' has Multi-Attach enabled and cannot be "
             "modified so.",
         )
+    if volume.lacks_gp3 and wanted.volume_type == "gp3":
+        place = f"the Outpost '{volume.outpost_arn}'" if volume.outpost_arn else f"the zone '{volume.zone}'"
+        raise AwsError("UnsupportedOperation", f"The volume type 'gp3' is not supported in {place}.")
     if volume.status not in ("in-use", "available"):
         raise AwsError(
             "IncorrectState",

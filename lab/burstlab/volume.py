@@ -16,8 +16,9 @@ class LabVolume:
     """A volume as it joins the fleet; what is None the fleet fills in.
 
     An attached volume without ``instance_id`` gets an instance of its own, unless ``service_owner`` names a
-    service that owns the attachment (those have no InstanceId). ``shown_iops`` is what DescribeVolumes says
-    where that is not the truth (24 on old 8 GiB volumes). Simulation begins at ``starts_at``, with
+    service that owns the attachment (those have no InstanceId). ``zone`` is the region's first by default;
+    with ``lacks_gp3`` its place, the zone or the Outpost, has no gp3. ``shown_iops`` is what DescribeVolumes
+    says where that is not the truth (24 on old 8 GiB volumes). Simulation begins at ``starts_at``, with
     ``balance_pct``.
     """
 
@@ -40,6 +41,9 @@ class LabVolume:
     shown_iops: int | None = None
     iops: int | None = None
     throughput_mib_s: int | None = None
+    zone: str | None = None
+    outpost_arn: str | None = None
+    lacks_gp3: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.size_gib <= 65_536:  # noqa: PLR2004 - the widest range AWS has

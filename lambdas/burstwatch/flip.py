@@ -10,9 +10,18 @@ from typing import Final
 from burstwatch.adapters.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear, guard_of
 from burstwatch.adapters.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.alerts import AlertKind
+from burstwatch.core.availability import remember_refusal
+from burstwatch.core.caps import caps_for, refuse_fleet_cap, refuse_spend_cap
 from burstwatch.core.flips import SAME_START_S, WATCHDOG, Direction
 from burstwatch.core.follow import is_worth_telling
-from burstwatch.core.guards import Guard, Refusal, is_pause_after_failure, refuse_hold
+from burstwatch.core.guards import (
+    Guard,
+    Refusal,
+    all_spent,
+    is_pause_after_failure,
+    quota_retry_at_s,
+    refuse_hold,
+)
 from burstwatch.core.ledger import Beginning, Begun, Caps, Change, VolumeState
 from burstwatch.core.modification import Modification
 from burstwatch.core.orders import (
@@ -29,7 +38,7 @@ from burstwatch.core.orders import (
 )
 from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.plan import DueVolume
-from burstwatch.core.prices import VolumeType
+from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.core.propose import measured
 from burstwatch.core.samples import Series, served_per_minute
 from burstwatch.core.story import Event, announce, enter
@@ -158,6 +167,7 @@ def _read(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> _Readi
     limits = gathering.instance_limits(leaving)
     states = shell.ledger.states_of(ids)
     holds = shell.ledger.holds(gathering.now_s)
+    unavailable = shell.unavailable_types(leaving, gathering.now_s)
     facts = {
         volume_id: Facts(
             volume=volume,
@@ -167,6 +177,7 @@ def _read(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> _Readi
             holds=holds,
             modification=records.get(volume_id),
             instance=limits.get(volume_id),
+            unavailable=unavailable.get(volume_id, {}),
         )
         for volume_id, volume in volumes.items()
         if volume_id not in unread
@@ -259,10 +270,10 @@ def _extend(reading: _Reading, plan: Plan) -> Outcome | None:
 
 
 def _ask_ledger(reading: _Reading, plan: Plan, change: Change) -> Beginning:
-    flip = reading.shell.policy.flip
+    caps = caps_for(plan.order, reading.shell.policy.flip)
     caps = Caps(
-        volumes=None if Guard.FLEET_CAP in plan.overridden else flip.fleet_cap,
-        usd_per_month=None if Guard.SPEND_CAP in plan.overridden else flip.spend_cap_usd,
+        volumes=None if Guard.FLEET_CAP in plan.overridden else caps.volumes,
+        usd_per_month=None if Guard.SPEND_CAP in plan.overridden else caps.usd_per_month,
     )
     return reading.shell.ledger.begin(
         change,
@@ -277,15 +288,10 @@ def _refusal_of(beginning: Beginning, plan: Plan, shell: Shell) -> Refusal:
     if beginning.begun is Begun.HELD:
         assert beginning.hold is not None
         return refuse_hold(beginning.hold)
+    policy = shell.policy.flip
     if beginning.begun is Begun.FLEET_CAP:
-        reason = f"{beginning.volumes} volumes are away already, the policy's flip.fleet_cap is"
-        return Refusal(guard=Guard.FLEET_CAP, reason=f"{reason} {shell.policy.flip.fleet_cap}")
-    return Refusal(
-        guard=Guard.SPEND_CAP,
-        reason=f"it would add ${max(0.0, plan.usd_per_month_more):,.2f} a month to"
-        f" ${beginning.usd_per_month:,.2f} already added, and the policy's"
-        f" flip.spend_cap_usd_per_month is ${shell.policy.flip.spend_cap_usd:,.2f}",
-    )
+        return refuse_fleet_cap(plan.order, beginning.volumes, policy)
+    return refuse_spend_cap(plan.order, plan.usd_per_month_more, beginning.usd_per_month, policy)
 
 
 def _next_revision(state: VolumeState, now_s: float) -> int:
@@ -348,7 +354,7 @@ class _Task:
                 is_out = plan.order.direction is Direction.OUT
                 return Outcome(done=Done.FLIPPED if is_out else Done.FLIPPED_BACK)
             case Refused(failure=failure, retry_at=retry_at):
-                return self._refused(failure, retry_at.timestamp() if retry_at else None)
+                return self._refused(failure, plan.target, retry_at.timestamp() if retry_at else None)
             case Accepted():
                 because = "AWS took it and did not say when it began, which is asked next"
                 self._record(lambda state: lose_answer(state, "NoStartTime", because))
@@ -359,13 +365,18 @@ class _Task:
             case Allowed():
                 raise AssertionError("only a dry run is allowed and not done")
 
-    def _refused(self, failure: AwsFailure, retry_at_s: float | None) -> Outcome:
-        named = guard_of(failure.code)
+    def _refused(self, failure: AwsFailure, target: Configuration, retry_at_s: float | None) -> Outcome:
+        named = guard_of(failure.code, failure.message, target.volume_type)
         kind = AlertKind.FLIP_FAILED if named is None else AlertKind.FLIP_REFUSED
         now_s = self.plan.facts.now_s
         is_passing = failure.kind is FailureKind.RETRYABLE
+        unread = ""
         if is_passing:
             retry_at_s = now_s + _THROTTLED_S
+        elif named == Guard.AWS_QUOTA and retry_at_s is None:
+            facts = self.plan.facts
+            retry_at_s = quota_retry_at_s(all_spent(facts.state, facts.modification, now_s), now_s)
+            unread = " (it names no time that burstwatch understands)"
 
         def step(state: VolumeState) -> tuple[VolumeState, Event]:
             soon_s = None if is_passing and state.failures >= _TELL_THROTTLED_FROM else retry_at_s
@@ -376,12 +387,15 @@ class _Task:
             return after, replace(event, alert=None if told else kind)
 
         after = self._record(step)
+        if named == Guard.TYPE_NOT_AVAILABLE:
+            self._remember_place(target, failure.message)
         retry_at_s = after.retry_at_s if after else retry_at_s
         if named is None:
             return Outcome(
                 done=Done.FAILED, because=str(failure), error_code=failure.code, retry_at_s=retry_at_s
             )
-        refusal = Refusal(guard=Guard(named), reason=f"AWS says {failure.message}", ends_at_s=retry_at_s)
+        reason = f"AWS says {failure.message}{unread}"
+        refusal = Refusal(guard=Guard(named), reason=reason, ends_at_s=retry_at_s)
         return Outcome(
             done=Done.REFUSED,
             because=str(refusal),
@@ -389,6 +403,13 @@ class _Task:
             refusal=refusal,
             retry_at_s=retry_at_s,
         )
+
+    def _remember_place(self, target: Configuration, said: str) -> None:
+        """Spare every other volume in the same place the same refusal."""
+        facts = self.plan.facts
+        change = remember_refusal(facts.volume, target.volume_type, said, facts.now_s)
+        if change is not None:
+            self.shell.ledger.commit([change], channels=())
 
     def _record(
         self,

@@ -21,10 +21,10 @@ from burstwatch.core.policy import Mode
 from burstwatch.core.report import urgency_of
 from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.stall import Stall
-from burstwatch.core.tag_keys import IGNORE
+from burstwatch.core.tag_keys import CRITICAL, IGNORE
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import Volume
-from burstwatch.core.want import Around, is_demand_known
+from burstwatch.core.want import Around, can_burst, is_demand_known
 from burstwatch.core.windows import WindowState
 from burstwatch.gather import OPERATIONS_SPAN_S, Gathering
 from burstwatch.shell import Shell
@@ -76,10 +76,13 @@ def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
     while chunk := list(islice(remaining, _CHUNK)):
         found = _assess(this, chunk)
         records, unread = _records(this, chunk)
+        asking = [one.volume for one in chunk if _may_ask(this, one.volume, found.get(one.volume.volume_id))]
+        unavailable = this.shell.unavailable_types(asking, this.look.now_s)
         for one in chunk:
             if assessment := found.get(one.volume.volume_id):
                 with _loudly(this, one.volume.volume_id):
                     around = _around(this, one.volume, records, unread)
+                    around = replace(around, unavailable=unavailable.get(one.volume.volume_id, {}))
                     this.decisions.append(_decide(this, one, assessment, around))
         this.shell.report_progress(len(this.decisions), len(watched))
 
@@ -251,6 +254,14 @@ def _records(this: Pass, chunk: Iterable[DueVolume]) -> tuple[dict[str, Modifica
     in_progress = this.gathering.in_progress() if this.states else {}
     found, unread = this.gathering.modifications(asks - in_progress.keys())
     return {**in_progress, **found}, unread
+
+
+def _may_ask(this: Pass, volume: Volume, assessment: Assessment | None) -> bool:
+    """Whether a flip of it may be proposed: only then it matters what its zone has."""
+    if assessment is None or not can_burst(volume):
+        return False
+    is_called = CRITICAL in volume.tags or this.outlook.of(volume) is not None
+    return is_called or _is_alerting(this, assessment)
 
 
 def _asks_for_record(state: VolumeState, volume: Volume) -> bool:

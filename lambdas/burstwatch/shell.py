@@ -1,6 +1,6 @@
 """What a pass stands on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
 
@@ -11,9 +11,12 @@ from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.adapters.flip_queue import FlipQueue
-from burstwatch.core.ledger import Ledger
+from burstwatch.core.availability import REMEMBERED_FOR_S, location_of, unavailable_types
+from burstwatch.core.ledger import Ledger, LedgerEntry
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
+from burstwatch.core.prices import VolumeType
+from burstwatch.core.volume import Volume
 from burstwatch.gather import Gathering
 
 
@@ -44,6 +47,20 @@ class Shell:
     @property
     def channel_names(self) -> list[str]:
         return [channel.name for channel in self.channels]
+
+    def unavailable_types(
+        self, volumes: Iterable[Volume], now_s: float
+    ) -> dict[str, Mapping[VolumeType, str]]:
+        """By volume id, the types that do not exist where it is; the ledger is read once for each place."""
+        refusals: dict[str | None, Sequence[LedgerEntry]] = {None: ()}
+        found: dict[str, Mapping[VolumeType, str]] = {}
+        for volume in volumes:
+            location = location_of(volume)
+            if location is not None and location not in refusals:
+                since_s = int(now_s) - REMEMBERED_FOR_S
+                refusals[location] = self.ledger.entries(location, since_s=since_s)
+            found[volume.volume_id] = unavailable_types(volume, refusals[location])
+        return found
 
     def gathering(self, now_s: float) -> Gathering:
         """What one pass reads from AWS."""

@@ -14,8 +14,8 @@ from burstwatch.core.words import format_instant, printable
 
 SCHEMA: Final = "burstwatch.advice/v1"
 
-_ACTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet takes for the beginning of a formula, or skips before one."""
+_ACTS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+"""What a spreadsheet takes for the beginning of a formula, or skips before one; the full-width forms too."""
 
 _LONGEST_CELL: Final = 1000
 

@@ -121,6 +121,7 @@ def _give_advice(desk: Desk, request: Request) -> Advised:
     histories = _Histories(desk=desk, percentile=request.percentile, period_s=period_s)
     histories.read(chosen.volumes, start_s, end_s)
     gathering.failures += histories.messages
+    unavailable = desk.shell.unavailable_types(chosen.volumes, now_s)
     advice = [
         advise(
             Case(
@@ -130,6 +131,7 @@ def _give_advice(desk: Desk, request: Request) -> Advised:
                 headroom_pct=desk.shell.policy.flip.headroom_pct,
                 instance=instances.get(volume.instance_id or ""),
                 flipped_from=_original(chosen.flips.get(volume.volume_id)),
+                unavailable=unavailable[volume.volume_id],
                 **_critical(desk, volume),
             )
         )

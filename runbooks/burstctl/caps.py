@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from burstwatch.core.caps import caps_for, refuse_fleet_cap, refuse_spend_cap
 from burstwatch.core.flips import Direction
-from burstwatch.core.guards import Guard, Refusal
+from burstwatch.core.guards import Refusal
 from burstwatch.core.ledger import VolumeState
 from burstwatch.core.orders import Plan
 from burstwatch.core.policy import FlipPolicy
@@ -46,16 +47,10 @@ def _weighed(plan: Plan, others_usd: list[float], policy: FlipPolicy) -> Plan:
 
 
 def _refusals(plan: Plan, others_usd: list[float], policy: FlipPolicy) -> list[Refusal]:
-    found = []
-    if len(others_usd) >= policy.fleet_cap:
-        are = "1 volume is" if len(others_usd) == 1 else f"{len(others_usd)} volumes are"
-        reason = f"{are} away or on the way, the policy's flip.fleet_cap is"
-        found.append(Refusal(guard=Guard.FLEET_CAP, reason=f"{reason} {policy.fleet_cap}"))
+    caps, found = caps_for(plan.order, policy), []
+    if caps.volumes is not None and len(others_usd) >= caps.volumes:
+        found.append(refuse_fleet_cap(plan.order, len(others_usd), policy))
     added_usd, more_usd = sum(others_usd), max(0.0, plan.usd_per_month_more)
-    if added_usd + more_usd > policy.spend_cap_usd + _ROUNDING_USD:
-        reason = (
-            f"it would add ${more_usd:,.2f} a month to ${added_usd:,.2f} already added, and the policy's"
-            f" flip.spend_cap_usd_per_month is ${policy.spend_cap_usd:,.2f}"
-        )
-        found.append(Refusal(guard=Guard.SPEND_CAP, reason=reason))
+    if caps.usd_per_month is not None and added_usd + more_usd > caps.usd_per_month + _ROUNDING_USD:
+        found.append(refuse_spend_cap(plan.order, more_usd, added_usd, policy))
     return found

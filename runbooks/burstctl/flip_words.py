@@ -7,7 +7,7 @@ from burstctl.plan_document import instant_or_none
 from burstctl.plan_words import difference_words
 from burstwatch.core.flips import QUOTA_SPAN_S, Flip, Phase, Spent, configuration_document
 from burstwatch.core.guards import QUOTA
-from burstwatch.core.prices import HOURS_PER_MONTH
+from burstwatch.core.prices import HOURS_PER_MONTH, LIST_PRICES
 from burstwatch.core.words import format_clock, format_duration, format_instant
 
 _NOTHING_YET_S: Final = 60
@@ -22,7 +22,8 @@ def flip_in_words(flip: Flip, now_s: float) -> list[str]:
         lines.append(
             f"{flip.by} wants it so until {format_instant(flip.return_after_s)}, then until it is calm"
         )
-    lines.append(f"costs {difference_words(flip.usd_per_month)} a month than before{_so_far(flip, now_s)}")
+    costs = f"costs {difference_words(flip.usd_per_month)} a month than before{_so_far(flip, now_s)}"
+    lines.append(f"{costs}, at {LIST_PRICES}")
     return lines
 
 

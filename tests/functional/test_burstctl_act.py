@@ -48,7 +48,7 @@ def test_an_opted_in_volume_is_flipped_told_and_no_cause_for_attention(desk, lab
     assert modified(lab, volume_id) == ["gp3"]
     assert (
         "acts: flips volumes tagged burstwatch:mode=auto and brings them back,"
-        " at most 50 at once for $1,000.00 a month more"
+        " at most 50 at once for $1,000.00 a month more (us-east-1 list prices)"
     ) in ran.err
     assert "1 critical; 1 flipped" in ran.err
     assert f"flipped: {volume_id} (ci-7): critical: at this pace it is dry within 15 min" in ran.err

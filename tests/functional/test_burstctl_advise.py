@@ -259,14 +259,16 @@ def test_the_json_has_every_key_and_numbers_as_numbers(desk, lab):
 
 
 @pytest.mark.parametrize(
-    "name", ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", 'a"b,c', "a\nb"]
-)
+    "name", ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", 'a"b,c', "a\nb",
+     "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"],
+)  # fmt: skip
 def test_no_name_acts_in_a_spreadsheet(desk, lab, name):
     volume_id = add(lab, name, days=1)
     ran = desk.run("advise", "--csv")
     [row] = rows_of(ran)
     assert row["volume_id"] == volume_id
     assert not row["name"].startswith(("=", "+", "-", "@", "\t", "\r", "\n", " "))
+    assert not row["name"].startswith(("\uff1d", "\uff0b", "\uff0d", "\uff20"))
     assert len(ran.out.splitlines()) == 2
     for column, value in row.items():
         if value.startswith(("=", "+", "@", "\t", "\r")) or (value.startswith("-") and not float(value)):
@@ -282,6 +284,22 @@ def test_csv_has_a_line_for_each_volume_with_its_command(desk, lab):
     assert float(first["usd_per_month_difference"]) == -1.88
     assert first["command"].startswith(f"burstctl flip {dry} --to gp3")
     assert (second["verdict"], second["command"]) == ("stay", "")
+
+
+def test_no_saving_is_counted_where_gp3_does_not_exist(desk, lab):
+    """100 GiB idle gp2 that a flip would make cheaper: one here, one on an Outpost, one where AWS refused."""
+    here = add(lab, "here", days=1)
+    outpost = add(lab, "outpost", days=1, outpost_arn="arn:aws:outposts:us-east-1:1:outpost/op-1")
+    boston = add(lab, "boston", days=1, zone="us-east-1-bos-1a", lacks_gp3=True)
+    refused = desk.run("flip", boston, "--to", "gp3", "--yes")
+    assert "type_not_available" in refused.err + refused.out
+    found = {each["volume_id"]: each for each in desk.run("advise", "--json").document["volumes"]}
+    assert "gp3" in found[here]["options"]
+    for volume_id in (outpost, boston):
+        assert not found[volume_id]["options"].keys() & {"gp3", "flip"}
+        assert found[volume_id]["advised"]["volume_type"] != "gp3"
+        assert any(reason.startswith("gp3 is left out: ") for reason in found[volume_id]["reasons"])
+    assert found[boston]["usd_per_month_difference"] >= 0
 
 
 def test_csv_of_no_volume_is_its_header(desk, lab):

@@ -244,7 +244,7 @@ def test_the_caps_are_asked_as_well(desk, lab):
 
     said = topics(desk.run("explain", waiting))["Guards"]
 
-    assert "fleet_cap: 1 volume is away or on the way, the policy's flip.fleet_cap is 1" in said
+    assert "fleet_cap: 1 volume is away or on the way, and the policy's flip.fleet_cap is 1" in said
     assert said.endswith("how to go on: runbooks/FlipRefused.md#fleet_cap")
 
 

@@ -78,7 +78,7 @@ def test_where_a_flipped_volume_stands_now(desk, lab):
     assert "it was gp2, which is kept in mind until it is that again" in said
     assert "anna (user/moto) wants it so until 2026-11-21T00:00:00Z, then until it is calm" in said
     # 1.87 / 730 for one hour
-    assert "costs $1.87 more a month than before; so far $0.0026 more" in said
+    assert "costs $1.87 more a month than before; so far $0.0026 more, at us-east-1 list prices" in said
     assert f"Hold {volume_id} is kept as it is until 2026-11-20T20:00:00Z, by anna (user/moto)" in said
     assert "19:00 it is put on hold until 2026-11-20T20:00:00Z by anna (user/moto): restore test" in said
 

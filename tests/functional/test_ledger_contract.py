@@ -21,10 +21,13 @@ from some_flips import a_flip
 
 from burstwatch.core.alerts import Alert, AlertKind
 from burstwatch.core.assess import UnknownReason
+from burstwatch.core.availability import remember_refusal, unavailable_types
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Phase, Spent
 from burstwatch.core.ledger import Change, Delivery, EntryKind, TickKind, VolumeState
 from burstwatch.core.levels import Level
+from burstwatch.core.prices import VolumeType
+from conftest import a_volume
 from ledgers import KINDS, a_home
 
 
@@ -190,6 +193,21 @@ def test_entries_are_told_oldest_first_from_the_time_asked_for(ledger):
     )
     assert [entry.revision for entry in ledger.entries(A)] == [2, 3, 1, 4]
     assert [entry.revision for entry in ledger.entries(A, since_s=20)] == [3, 1, 4]
+
+
+def test_what_a_zone_lacks_is_kept_as_its_history_and_changes_no_volume(home, ledger):
+    """Old code reads the ledger all the same: there is no new table, item or kind of entry."""
+    volume = a_volume(volume_id=A, zone="us-east-1-bos-1a")
+    ledger.commit([a_change(A)], channels=[])
+    for at_s, kind in ((100, VolumeType.GP3), (900, VolumeType.IO2)):
+        change = remember_refusal(volume, kind, "not supported", at_s)
+        assert ledger.commit([change], channels=()) == {"zone us-east-1-bos-1a"}
+        assert ledger.commit([change], channels=()) == {"zone us-east-1-bos-1a"}
+    assert ledger.states().keys() == {A}
+    told = home.open().entries("zone us-east-1-bos-1a")
+    assert [entry.body["volume_type"] for entry in told] == ["gp3", "io2"]
+    late = ledger.entries("zone us-east-1-bos-1a", since_s=101)
+    assert unavailable_types(volume, late).keys() == {VolumeType.IO2}
 
 
 def test_a_write_that_fails_half_way_leaves_the_ledger_as_it_was(ledger):

@@ -9,8 +9,11 @@ import pytest
 from some_alerts import alert_number
 from some_flips import a_flip, an_intent, becomes
 
-from burstwatch.core.flips import Direction, Hold, Phase
+from burstwatch.core.caps import caps_for
+from burstwatch.core.flips import Cause, Direction, Hold, Phase
 from burstwatch.core.ledger import Beginning, Begun, Caps, Change, EntryKind
+from burstwatch.core.orders import Order
+from burstwatch.core.policy import FlipPolicy
 from ledgers import KINDS, a_home
 
 A, B, C = "vol-0a", "vol-0b", "vol-0c"
@@ -277,6 +280,33 @@ def test_of_ten_threads_that_race_for_four_places_four_get_one(home, ledger, cap
     assert sorted(one.volumes for one in found if one.begun is Begun.RECORDED) == [0, 1, 2, 3]
     assert home.reserved() == (4, 40.0)
     assert set(home.open().states()) == recorded
+
+
+@pytest.mark.parametrize("policy", [FlipPolicy(fleet_cap=6), FlipPolicy(spend_cap_usd=60.0)])
+def test_no_race_uses_up_what_is_reserved_for_volumes_that_drain(home, ledger, policy):
+    """A third of six volumes, or of $60 at $10 each, is left when ten tagged critical have raced for all."""
+    policy = replace(policy, draining_reserve_pct=34.0)
+
+    def caps_of(cause):
+        order = Order(volume_id=A, direction=OUT, cause=cause, because="wanted")
+        caps = caps_for(order, policy)
+        return {"volumes": caps.volumes, "usd_per_month": caps.usd_per_month}
+
+    def race(cause, volume_ids):
+        ledgers = [home.open() for _ in volume_ids]
+        return at_once(
+            [
+                lambda one=one, v=v: begin(one, an_intent(v), **caps_of(cause))
+                for one, v in zip(ledgers, volume_ids, strict=True)
+            ]
+        )
+
+    idle = Counter(one.begun for one in race(Cause.CRITICAL, VOLUME_IDS))
+    left = 6 - idle[Begun.RECORDED]
+    assert left in (2, 3), "$39.60 hold three volumes of $10, a number is rounded down"
+    draining = Counter(one.begun for one in race(Cause.DRAINING, [f"vol-2{n}" for n in range(5)]))
+    assert draining[Begun.RECORDED] == left
+    assert home.reserved() == (6, 60.0)
 
 
 def test_of_ten_threads_that_want_one_volume_one_gets_it(home, ledger):

@@ -320,6 +320,31 @@ def test_a_time_in_another_refusal_is_no_promise():
         assert a_modifier(aws.url).modify("vol-1", GP3).retry_at is None
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "guard"),
+    [
+        ("VolumeTypeNotAvailableInZone", "", "type_not_available"),
+        ("Client.VolumeTypeNotAvailableInZone", "anything", "type_not_available"),
+        ("UnsupportedOperation", "The volume type gp3 is not supported.", "type_not_available"),
+        ("UnsupportedOperation", "gp3 volumes aren't available in us-east-1-bos-1a.", "type_not_available"),
+        ("Unsupported", "Unsupported volume type 'gp3' in this Availability Zone", "type_not_available"),
+        ("InvalidParameterValue", "GP3 cannot be used on Outposts.", "type_not_available"),
+        ("InvalidParameterCombination", "This type is not offered on the Outpost.", "type_not_available"),
+        # the same words about something else, a type that was not asked for, or another code
+        ("InvalidParameterCombination", "The parameter iops is not supported for gp3 volumes.", None),
+        ("InvalidParameterCombination", "Multi-Attach is not supported for gp3 volumes.", None),
+        ("UnsupportedOperation", "The instance does not support gp3.", None),
+        ("UnsupportedOperation", "The volume is managed by eks and cannot be modified.", None),
+        ("UnsupportedOperation", "io9 is not supported.", None),
+        ("UnsupportedOperation", "This operation is not supported.", None),
+        ("InvalidParameterValue", "Invalid value 'gp3'.", None),
+        ("InsufficientVolumeCapacity", "gp3 is not available in the zone.", None),
+    ],
+)
+def test_what_a_zone_or_an_outpost_lacks_is_read_with_care(code, message, guard):
+    assert guard_of(code, message, "gp3") == guard
+
+
 def test_a_code_as_cloudtrail_writes_it_has_the_same_guard():
     assert guard_of("Client.VolumeModificationRateExceeded") == "aws_quota"
     assert guard_of("Client.UnauthorizedOperation") is None

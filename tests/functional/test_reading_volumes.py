@@ -172,6 +172,22 @@ def test_an_ordinary_volume_is_read_whole(faults):
     assert (volume.multi_attached, volume.managed_by) == (False, None)
     assert (volume.provisioned_iops, volume.throughput_mib_s) == (300, 250)
     assert volume.tags == {"Name": "ci-7"}
+    assert volume.outpost_arn is None
+
+
+@pytest.mark.parametrize(
+    ("told", "zone", "outpost_arn"),
+    [
+        ({"AvailabilityZone": "us-east-1-bos-1a"}, "us-east-1-bos-1a", None),
+        ({"AvailabilityZone": "us-east-1a", "AvailabilityZoneId": "use1-az4"}, "us-east-1a", None),
+        ({"AvailabilityZone": None, "AvailabilityZoneId": "use1-az4"}, "use1-az4", None),
+        ({"AvailabilityZone": "us-east-1a", "OutpostArn": "arn:…/op-1"}, "us-east-1a", "arn:…/op-1"),
+        ({"AvailabilityZone": 7, "OutpostArn": ""}, None, None),
+    ],
+)
+def test_where_a_volume_is_is_read_as_far_as_it_is_told(told, zone, outpost_arn, faults):
+    volume = only(described() | told, faults)
+    assert (volume.zone, volume.outpost_arn) == (zone, outpost_arn)
 
 
 @pytest.mark.parametrize("state", ["attaching", "attached", "detaching", "busy"])

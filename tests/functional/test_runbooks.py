@@ -44,7 +44,13 @@ PLANNED_JOBS = [
 """Pages for what is done by day, and not because of an alert."""
 
 NEVER = OF_AWS | {Guard.NO_CHANGE_NEEDED}
-ONLY_AUTOMATIC = {Guard.NOT_OPTED_IN, Guard.CHANGED_BY_OTHERS, Guard.CHANGE_HOURS, Guard.DETACHED}
+ONLY_AUTOMATIC = {
+    Guard.NOT_OPTED_IN,
+    Guard.CHANGED_BY_OTHERS,
+    Guard.CHANGE_HOURS,
+    Guard.DETACHED,
+    Guard.TAG_CAP,
+}
 
 
 def rows_of(text):

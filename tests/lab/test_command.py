@@ -118,6 +118,18 @@ def test_a_fleet_file_declares_volumes_and_how_many(tmp_path):
     assert volumes[51].hidden
 
 
+def test_a_fleet_file_declares_a_zone_and_an_outpost_without_gp3(tmp_path):
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        "volumes:\n"
+        "  - {size_gib: 8, zone: us-east-1-bos-1a, lacks_gp3: true}\n"
+        "  - {size_gib: 8, outpost_arn: 'arn:aws:outposts:us-east-1:1:outpost/op-1'}\n"
+    )
+    local, outpost = read_volumes(path, START)
+    assert (local.zone, local.lacks_gp3) == ("us-east-1-bos-1a", True)
+    assert (outpost.outpost_arn, outpost.lacks_gp3) == ("arn:aws:outposts:us-east-1:1:outpost/op-1", False)
+
+
 BAD_FLEETS = [
     ("volumes: []", "it must hold a list `volumes`"),
     ("[", "not YAML"),

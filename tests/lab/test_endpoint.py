@@ -135,6 +135,8 @@ def test_odd_volumes_are_described_with_their_oddness(fleet, ec2):
     fast = fleet.add(LabVolume(size_gib=100, volume_type="gp3", iops=4_000, throughput_mib_s=250))
     shared = fleet.add(LabVolume(size_gib=100, volume_type="io2", iops=5_000, multi_attached=True))
     cold = fleet.add(LabVolume(size_gib=500, volume_type="sc1"))
+    local = fleet.add(LabVolume(size_gib=8, zone="us-east-1-bos-1a"))
+    outpost = fleet.add(LabVolume(size_gib=8, outpost_arn="arn:aws:outposts:us-east-1:1:outpost/op-1"))
     by_id = {volume["VolumeId"]: volume for volume in ec2.describe_volumes()["Volumes"]}
     assert by_id[old]["Iops"] == 24
     assert (by_id[loose]["State"], by_id[loose]["Attachments"]) == ("available", [])
@@ -144,6 +146,8 @@ def test_odd_volumes_are_described_with_their_oddness(fleet, ec2):
     assert (by_id[fast]["Iops"], by_id[fast]["Throughput"]) == (4_000, 250)
     assert by_id[shared]["MultiAttachEnabled"] is True
     assert "Iops" not in by_id[cold]
+    assert (by_id[local]["AvailabilityZone"], "OutpostArn" in by_id[local]) == ("us-east-1-bos-1a", False)
+    assert by_id[outpost]["OutpostArn"] == "arn:aws:outposts:us-east-1:1:outpost/op-1"
 
 
 def test_pages_hold_what_was_asked_for_and_end(fleet, ec2):

@@ -278,6 +278,18 @@ REFUSED = [
         "is managed by eks.amazonaws.com and cannot be modified.",
     ),
     (
+        {"size_gib": 100, "zone": "us-east-1-bos-1a", "lacks_gp3": True},
+        {"VolumeType": "gp3"},
+        "UnsupportedOperation",
+        "The volume type 'gp3' is not supported in the zone 'us-east-1-bos-1a'.",
+    ),
+    (
+        {"size_gib": 100, "outpost_arn": "arn:aws:outposts:…:outpost/op-1", "lacks_gp3": True},
+        {"VolumeType": "gp3", "Iops": 3_000},
+        "UnsupportedOperation",
+        "is not supported in the Outpost",
+    ),
+    (
         {"size_gib": 100, "volume_type": "io1", "multi_attached": True},
         {"Size": 200},
         "UnsupportedOperation",

@@ -580,3 +580,17 @@ def test_the_fleet_is_the_sum_of_its_volumes(several):
     assert sum(fleet.by_target.values()) == fleet.count == len(advice)
     total = sum(each.price.difference_usd_per_month for each in advice)
     assert fleet.price.difference_usd_per_month == pytest.approx(total, abs=1e-4)
+
+
+def test_a_type_that_does_not_exist_there_is_no_option_and_the_reason_is_told():
+    there = advise(a_case(usage=a_usage(), unavailable={VolumeType.GP3: "no gp3 on this Outpost"}))
+    assert "gp3 is left out: no gp3 on this Outpost." in there.reasons
+    assert there.options.keys() == {"stay", "io1", "io2"}
+    assert (there.target.volume_type, there.price.difference_usd_per_month) == (VolumeType.GP2, 0.0)
+    elsewhere = advise(a_case(usage=a_usage()))
+    assert elsewhere.target.volume_type is VolumeType.GP3
+
+
+def test_of_the_type_that_it_is_nothing_is_left_out():
+    case = a_case(volume=a_volume_as(IO1), usage=a_usage(), unavailable={VolumeType.IO1: "refused"})
+    assert not any("left out" in reason for reason in advise(case).reasons)

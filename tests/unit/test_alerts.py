@@ -608,7 +608,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
             AlertKind.LEFT_ON_TARGET,
             [
                 "It is in mode propose now: the watchdog brings it back only with its opt-in tag.",
-                "It was gp2 before it became io1 with 1,000 IOPS. This is told once a day.",
+                "It was gp2 before it became io1 with 1,000 IOPS. Told once a day; us-east-1 list prices.",
             ],
             "burstctl flip-back vol-0123456789abcdef0 --region us-east-1",
         ),

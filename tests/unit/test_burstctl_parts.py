@@ -123,7 +123,11 @@ def a_plan(volume_id, usd_more=50.0, **order) -> Plan:
     volume = a_volume(volume_id=volume_id)
     return Plan(
         order=Order(
-            volume_id=volume_id, direction=Direction.OUT, cause=Cause.BY_HAND, because="by hand", **order
+            volume_id=volume_id,
+            direction=Direction.OUT,
+            cause=Cause.BY_HAND,
+            because="by hand",
+            **({"by": "ann"} | order),
         ),
         facts=Facts(
             volume=volume,

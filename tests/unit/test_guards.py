@@ -16,7 +16,9 @@ from burstwatch.core.guards import (
     refuse,
 )
 from burstwatch.core.policy import FlipPolicy, Mode, ModePolicy, Policy, QuotaRule
+from burstwatch.core.prices import VolumeType
 from burstwatch.core.tags import read_tags
+from burstwatch.core.target import Wish
 from conftest import GP2, GP3, IO1, IO2, a_flip, a_modification, a_state, a_volume, a_wishes, at
 
 OUT, BACK = Direction.OUT, Direction.BACK
@@ -111,6 +113,20 @@ ALONE = {
     Guard.ACCOUNT_LIMIT: Shown(
         says=("4,000", "100,000", "3,999", "io2_iops_limit"), rest={"target": IO2, "iops_left": 3_999}
     ),
+    Guard.TAG_CAP: Shown(
+        says=(
+            "burstwatch:target=io2",
+            "burstwatch:iops=15300",
+            "$997.00 a month",
+            "flip.tag_cap_usd_per_month is $250.00",
+            "us-east-1 list prices",
+            "burstctl flip vol-0a1",
+        ),
+        rest={
+            "wishes": a_wishes(target=Wish(volume_type=VolumeType.IO2, iops=15_300)),
+            "tags_usd_per_month": 997.0,
+        },
+    ),
 }
 BY_OTHER_MEANS = {
     # the plan of an order (test_orders) and the ledger's transaction (test_ledger_intents) see these
@@ -118,6 +134,7 @@ BY_OTHER_MEANS = {
     Guard.NO_TARGET,
     Guard.FLEET_CAP,
     Guard.SPEND_CAP,
+    Guard.TYPE_NOT_AVAILABLE,
 }
 
 
@@ -186,7 +203,7 @@ def test_a_guard_is_overridden_by_its_name_unless_it_is_awss(guard, shown):
 def test_awss_own_rules_are_these():
     ours = {Guard.NOT_OPTED_IN, Guard.HELD, Guard.CHANGED_BY_OTHERS, Guard.COOLDOWN, Guard.CHANGE_HOURS}
     ours |= {Guard.INSTANCE_IS_BOTTLENECK, Guard.NO_CHANGE_NEEDED, Guard.FLEET_CAP, Guard.SPEND_CAP}
-    ours |= {Guard.DETACHED}
+    ours |= {Guard.DETACHED, Guard.TAG_CAP, Guard.TYPE_NOT_AVAILABLE}
     assert set(Guard) - ours == OF_AWS
 
 
@@ -202,7 +219,7 @@ def test_who_overrides_everything_is_still_told_every_rule_of_awss():
 @pytest.mark.parametrize(("guard", "shown"), ALONE.items())
 def test_what_holds_for_the_watchdog_alone_does_not_stop_a_person(guard, shown):
     passes = {Guard.NOT_OPTED_IN, Guard.CHANGED_BY_OTHERS, Guard.CHANGE_HOURS, Guard.COOLDOWN}
-    passes |= {Guard.DETACHED}
+    passes |= {Guard.DETACHED, Guard.TAG_CAP}
     assert bool(refusals_of(shown, by=ANN)) is (guard not in passes)
 
 

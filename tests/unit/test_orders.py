@@ -154,6 +154,93 @@ def test_a_bottleneck_of_the_instance_can_be_overridden():
     assert (plan.target, plan.refusals) == (gp3(), ())
 
 
+# types that do not exist where it is
+
+NO_GP3 = {VolumeType.GP3: "AWS refused gp3 in zone us-east-1-bos-1a"}
+
+
+def test_a_type_that_does_not_exist_there_is_refused_by_name_with_those_that_do():
+    plan = plan_of(facts=facts_of(unavailable=NO_GP3))
+    assert (plan.target, guards_of(plan)) == (None, [Guard.TYPE_NOT_AVAILABLE])
+    assert plan.refusal.reason == "AWS refused gp3 in zone us-east-1-bos-1a; take io1 or io2"
+
+
+def test_where_no_other_type_helps_the_refusal_says_so():
+    # io1 allows 50 per GiB: 20 x 50 = 1,000, slower than the burst
+    nothing_else = NO_GP3 | {VolumeType.IO2: "no io2 there"}
+    plan = plan_of(facts=facts_of(a_volume(20), unavailable=nothing_else))
+    assert guards_of(plan) == [Guard.TYPE_NOT_AVAILABLE]
+    assert plan.refusal.reason.endswith("no type that is there helps at its size: take load away")
+
+
+def test_a_tag_names_a_type_that_is_there():
+    wishes = a_wishes(target=Wish(volume_type=VolumeType.IO1))
+    assert plan_of(facts=facts_of(wishes=wishes, unavailable=NO_GP3)).target == io1(3_000)
+
+
+@pytest.mark.parametrize("wish", [None, Wish(volume_type=VolumeType.GP3)])
+def test_a_person_who_knows_better_may_override_it(wish):
+    facts = facts_of(unavailable=NO_GP3)
+    assert guards_of(plan_of(by_hand(wish=wish), facts)) == [Guard.TYPE_NOT_AVAILABLE]
+    overridden = frozenset({Guard.TYPE_NOT_AVAILABLE})
+    plan = plan_of(by_hand(wish=wish, overridden=overridden, why="second generation"), facts)
+    assert (plan.target, plan.refusals, plan.overridden) == (gp3(), (), (Guard.TYPE_NOT_AVAILABLE,))
+
+
+# what tags may add
+
+
+@pytest.mark.parametrize(
+    ("order", "wish", "policy_type", "cap_usd", "guards"),
+    [
+        # io2 with 3,000 IOPS instead of gp3: 12.50 + 195 - 8.12 = $199.38 more
+        (an_order(), Wish(volume_type=VolumeType.IO2), VolumeType.GP3, 199.38, []),
+        (an_order(), Wish(volume_type=VolumeType.IO2), VolumeType.GP3, 199.37, [Guard.TAG_CAP]),
+        # a type that the policy wants anyway is not the tag's doing, more IOPS of it are: 1,000 x 0.065
+        (an_order(), Wish(volume_type=VolumeType.IO2), VolumeType.IO2, 0.0, []),
+        (an_order(), Wish(iops=4_000), VolumeType.IO2, 65.0, []),
+        (an_order(), Wish(iops=4_000), VolumeType.IO2, 64.99, [Guard.TAG_CAP]),
+        # without the tag a critical volume would stay gp2: all of it counts, 207.50 - 10
+        (an_order(cause=Cause.CRITICAL), Wish(), VolumeType.IO2, 197.5, []),
+        (an_order(cause=Cause.CRITICAL), Wish(), VolumeType.IO2, 197.49, [Guard.TAG_CAP]),
+        (an_order(cause=Cause.CRITICAL), Wish(), VolumeType.GP3, 0.0, []),
+        (an_order(cause=Cause.WINDOW), Wish(), VolumeType.IO2, 0.0, []),
+        # a person decides by name
+        (by_hand(), Wish(volume_type=VolumeType.IO2), VolumeType.GP3, 0.0, []),
+        (by_hand(wish=Wish(volume_type=VolumeType.IO2)), Wish(iops=9_000), VolumeType.GP3, 0.0, []),
+    ],
+)
+def test_tags_may_add_so_many_dollars_to_what_the_policy_alone_would_choose(
+    order, wish, policy_type, cap_usd, guards
+):
+    facts = facts_of(wishes=a_wishes(target=wish))
+    plan = plan_of(order, facts, target=policy_type, tag_cap_usd=cap_usd)
+    assert guards_of(plan) == guards
+    assert plan.target is not None
+
+
+def test_tags_on_an_idle_volume_no_longer_buy_a_thousand_dollars_a_month():
+    facts = facts_of(wishes=a_wishes(is_critical=True, target=Wish(volume_type=VolumeType.IO2, iops=15_300)))
+    [refusal] = plan_of(an_order(cause=Cause.CRITICAL), facts).refusals
+    assert refusal.guard is Guard.TAG_CAP
+    assert refusal.reason == (
+        "its tags burstwatch:target=io2, burstwatch:iops=15300, burstwatch:critical=true would add $997.00 a"
+        " month (io2 with 15,300 IOPS), and the policy's flip.tag_cap_usd_per_month is $250.00, at us-east-1"
+        " list prices; ask for less in the tags, raise it in the policy, or: burstctl flip vol-0a1"
+    )
+
+
+def test_the_way_back_is_no_matter_of_tags():
+    facts = flipped(wishes=a_wishes(target=Wish(volume_type=VolumeType.IO2, iops=9_000)))
+    assert plan_of(an_order(BACK), facts, tag_cap_usd=0.0).refusals == ()
+
+
+def test_a_critical_volume_that_drains_stays_as_well_and_is_no_slower_than_the_burst():
+    facts = facts_of(wishes=a_wishes(is_critical=True, target=Wish(volume_type=VolumeType.IO2)))
+    plan = plan_of(an_order(demand=Demand(peak_iops=1_000)), facts)
+    assert (plan.target, plan.stay.stays) == (io2(3_000), True)
+
+
 # what it costs: 100 GiB of gp2 are $10.00 a month
 
 

@@ -137,6 +137,8 @@ SETTINGS = [
     ("flip", "quota_rule", "six_hours", QuotaRule.SIX_HOURS),
     ("flip", "fleet_cap", "7", 7),
     ("flip", "spend_cap_usd_per_month", "250.75", 250.75),
+    ("flip", "draining_reserve_pct", "40", 40.0),
+    ("flip", "tag_cap_usd_per_month", "99.5", 99.5),
     (
         "flip",
         "change_hours",
@@ -154,7 +156,11 @@ SETTINGS = [
     ("lead", "reserve", "5m", minutes(5)),
     ("lead", "at_most", "12h", minutes(720)),
 ]
-ATTRIBUTES = {"return": "returns", "spend_cap_usd_per_month": "spend_cap_usd"}
+ATTRIBUTES = {
+    "return": "returns",
+    "spend_cap_usd_per_month": "spend_cap_usd",
+    "tag_cap_usd_per_month": "tag_cap_usd",
+}
 """What an attribute is called where that is not its name in the document."""
 
 
@@ -235,6 +241,8 @@ def test_the_defaults_are_what_is_documented():
             "quota_rule": "four_per_day",
             "fleet_cap": "50",
             "spend_cap_usd_per_month": "1000",
+            "draining_reserve_pct": "25",
+            "tag_cap_usd_per_month": "250",
             "change_hours": "always",
             "io1_iops_limit": "300000",
             "io2_iops_limit": "100000",
@@ -320,6 +328,16 @@ def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_stands(value):
             "spend_cap_usd_per_month",
             "$100",
             "'$100' is not an amount of dollars; write a number from 0 to 9999999, without a sign",
+        ),
+        (
+            "tag_cap_usd_per_month",
+            "none",
+            "'none' is not an amount of dollars; write a number from 0 to 9999999, without a sign",
+        ),
+        (
+            "draining_reserve_pct",
+            "101",
+            "'101' is not a percentage; write a number from 0 to 100, without a sign",
         ),
         (
             "change_hours",

@@ -297,3 +297,35 @@ def test_what_is_proposed_is_what_the_watchdog_would_make_of_it(used, wish, targ
     plan = make_plan(order, facts, Policy(flip=flip))
     found = propose(assessment, wish, flip, HERE, spent=spent(used))
     assert found.target == plan.target
+
+
+NO_GP3 = {VolumeType.GP3: "AWS refused gp3 in zone us-east-1-bos-1a"}
+
+
+def proposed_without_gp3(size_gib=100, wish=None, used=0, **unavailable):
+    assessment = an_assessment(balances(30.0), volume=a_volume(size_gib))
+    return propose(
+        assessment,
+        wish or Wish(),
+        FlipPolicy(),
+        HERE,
+        spent=spent(used),
+        unavailable=NO_GP3 | {VolumeType(kind): why for kind, why in unavailable.items()},
+    )
+
+
+@pytest.mark.parametrize("wish", [None, Wish(volume_type=VolumeType.GP3), Wish(volume_type=VolumeType.IO1)])
+@pytest.mark.parametrize("used", [0, 2])
+def test_where_gp3_does_not_exist_io1_is_proposed_and_not_a_command_that_aws_refuses(wish, used):
+    found = proposed_without_gp3(wish=wish, used=used)
+    assert found.action == "burstctl flip vol-0a1 --region eu-west-1 --to io1 --iops 3000"
+    is_named = wish is not None and wish.volume_type is VolumeType.IO1
+    assert ("AWS refused gp3" in (found.caveat or "")) is not is_named
+
+
+def test_where_no_type_helps_nothing_is_proposed_and_the_reason_is_told():
+    found = proposed_without_gp3(20, io2="no io2 there")
+    assert found.target is None
+    assert found.action == (
+        "AWS refused gp3 in zone us-east-1-bos-1a; no type that is there helps at its size: take load away."
+    )

@@ -205,6 +205,21 @@ def test_money_is_told_apart_by_where_it_comes_from():
     assert money.gp3.usd_per_month == pytest.approx(1.88)
 
 
+def test_where_gp3_does_not_exist_it_saves_nothing():
+    volumes = [a_volume(100), a_volume(100, volume_id="vol-0b2")]
+    found = sum_money(
+        [],
+        states={},
+        volumes=volumes,
+        without_gp3={"vol-0a1"},
+        policy=Policy().flip,
+        start_s=at("06:00"),
+        end_s=at("12:00"),
+    )
+    assert (found.gp3.volumes, found.gp3.gp2_volumes) == (1, 2)
+    assert found.gp3.usd_per_month == pytest.approx(1.88)
+
+
 def test_an_intent_is_told_by_what_became_of_it_and_levels_in_the_volumes_story_only():
     intent = entry(EntryKind.INTENT, "07:59", intent_id="i1", direction="out", summary="is to become gp3")
     level = entry(EntryKind.LEVEL_CHANGED, "07:58", **{"from": "ok", "to": "critical"})

@@ -103,14 +103,21 @@ def test_a_window_wants_its_volumes_out_while_it_runs_and_just_before(phase, exp
 @pytest.mark.parametrize("level", Level)
 def test_a_critical_volume_is_wanted_out_of_the_gate(level):
     want = wanted(level, is_critical=True)
-    assert (want.cause, want.direction) == (Cause.CRITICAL, Direction.OUT)
+    cause = Cause.DRAINING if level in (Level.CRITICAL, Level.EXHAUSTED) else Cause.CRITICAL
+    assert (want.cause, want.direction) == (cause, Direction.OUT)
 
 
 @pytest.mark.parametrize(
     ("level", "is_critical", "cause"),
-    [(Level.CRITICAL, True, Cause.CRITICAL), (Level.CRITICAL, False, Cause.DRAINING)],
+    [
+        # only a volume that drains may use the reserved share of the caps, whatever its tags
+        (Level.CRITICAL, True, Cause.DRAINING),
+        (Level.CRITICAL, False, Cause.DRAINING),
+        (Level.OK, True, Cause.CRITICAL),
+        (Level.OK, False, Cause.WINDOW),
+    ],
 )
-def test_of_several_causes_the_one_that_lasts_longest_is_told(level, is_critical, cause):
+def test_of_several_causes_the_most_urgent_is_told(level, is_critical, cause):
     assert wanted(level, a_window_state(), is_critical=is_critical).cause is cause
 
 

@@ -352,6 +352,8 @@ def volume_from(described: Described) -> Volume:
         managed_by=managed_by,
         provisioned_iops=_whole(described, "Iops"),
         throughput_mib_s=_whole(described, "Throughput"),
+        zone=_word(described, "AvailabilityZone") or _word(described, "AvailabilityZoneId"),
+        outpost_arn=_word(described, "OutpostArn"),
         tags=_tags(described),
     )
 

@@ -24,7 +24,20 @@ _GUARDS: Final = {
     "VolumeModificationSizeLimitExceeded": "account_limit",
     "VolumeIOPSLimit": "account_limit",
     "VolumeLimitExceeded": "account_limit",
+    "VolumeTypeNotAvailableInZone": "type_not_available",
 }
+_MAY_MEAN_THE_TYPE: Final = frozenset(
+    {"UnsupportedOperation", "Unsupported", "InvalidParameterValue", "InvalidParameterCombination"}
+)
+_UNSUPPORTED: Final = re.compile(
+    r"(?i)\b(?:not|cannot|\w+n't)\b[^.]{0,60}\b(?:support|supported|available|offered|used)\b"
+    r"|\bunsupported\b|\bunavailable\b"
+)
+_PLACE: Final = re.compile(r"(?i)\b(?:zone|outposts?)\b")
+_ABOUT_ELSE: Final = re.compile(
+    r"(?i)\b(?:parameter|iops|throughput|multi-?attach|instance|managed|kms|snapshot)\b"
+)
+"""Other things that a volume may be refused for; then it is not remembered of the place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +94,19 @@ class Ec2Modifier:
             return Unclear(failure=_unreadable(error, volume_id))
 
 
-def guard_of(code: str) -> str | None:
-    """The guard that would have said what AWS refuses with this code; None where no guard would."""
-    return _GUARDS.get(code.removeprefix("Client."))
+def guard_of(code: str, message: str = "", volume_type: str = "") -> str | None:
+    """The guard that would have said what AWS refuses with this code; None where no guard would.
+
+    What AWS says of a type that a zone or an Outpost does not have is not documented: one of a few codes, and
+    words that say so of the type or of the place, and of nothing else.
+    """
+    code = code.removeprefix("Client.")
+    if (guard := _GUARDS.get(code)) is not None or code not in _MAY_MEAN_THE_TYPE:
+        return guard
+    is_about_type = bool(_PLACE.search(message)) or (volume_type != "" and volume_type in message.lower())
+    if is_about_type and _UNSUPPORTED.search(message) and not _ABOUT_ELSE.search(message):
+        return "type_not_available"
+    return None
 
 
 def keep_no_connection(client: "BaseClient") -> None:

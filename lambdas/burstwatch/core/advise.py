@@ -7,7 +7,7 @@ headroom on top of that, at the baseline of an empty bucket what a gp2 serves at
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
 from typing import Final
@@ -108,7 +108,8 @@ class Option:
 class Case:
     """All that advice on a volume follows from; ``instance`` where its limits are known.
 
-    ``flipped_from`` is what it was before its flip; ``is_critical`` asks for ``critical_type``.
+    ``flipped_from`` is what it was before its flip; ``is_critical`` asks for ``critical_type``. Types
+    that are ``unavailable`` where it is are no options.
     """
 
     volume: Volume
@@ -119,6 +120,7 @@ class Case:
     is_critical: bool = False
     critical_type: VolumeType = VolumeType.IO2
     flipped_from: Configuration | None = None
+    unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
 
     @property
     def now(self) -> Configuration:
@@ -139,7 +141,7 @@ class Advice:
     """What to make of a volume, why, what it costs, and what could go wrong.
 
     ``options`` has gp3, io1, io2, ``stay`` and what a flip would make of it (``flip``) side by side; a type
-    that its size rules out is missing, and gp3 where several instances share the volume.
+    that its size or its place rules out is missing, and gp3 where several instances share the volume.
     """
 
     case: Case
@@ -343,7 +345,9 @@ def _options(case: Case, need: Need) -> dict[str, Option]:
             short=_why_not_stay(case, need),
         )
     }
-    kinds = [kind for kind in LIMITS if not (case.volume.multi_attached and kind is VolumeType.GP3)]
+    kinds = [kind for kind in LIMITS if kind not in case.unavailable]
+    if case.volume.multi_attached and VolumeType.GP3 in kinds:
+        kinds.remove(VolumeType.GP3)
     for kind in kinds:
         if (configuration := _fit(kind, size_gib, need)) is not None:
             options[str(kind)] = Option(
@@ -466,6 +470,11 @@ def _reasons(case: Case, need: Need, options: Mapping[str, Option], chosen: str)
         reasons.append("It never bursts, and no other type that serves this costs less.")
     elif stays:
         reasons.append("It is what it should be.")
+    reasons += [
+        f"{kind} is left out: {why}."
+        for kind, why in case.unavailable.items()
+        if kind is not case.now.volume_type
+    ]
     if case.flipped_from is not None:
         reasons.append(f"It is so by a flip, before which it was {case.flipped_from}.")
     return tuple(reasons)

@@ -172,6 +172,7 @@ def decide(
             look.place,
             ahead=is_called or not level.is_alerting,
             spent=spent_within(step.state.spent, look.now_s),
+            unavailable=around.unavailable,
         )
     move = consider(
         assessment, after, level, wishes, around, proposal=proposal, policy=policy, now_s=look.now_s

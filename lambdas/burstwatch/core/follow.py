@@ -20,7 +20,14 @@ from burstwatch.core.flips import (
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.modification import Modification
 from burstwatch.core.policy import Policy
-from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_hour, usd_per_month
+from burstwatch.core.prices import (
+    LIST_PRICES,
+    US_EAST_1,
+    Configuration,
+    VolumeType,
+    usd_per_hour,
+    usd_per_month,
+)
 from burstwatch.core.story import Event
 from burstwatch.core.target import configuration_of
 from burstwatch.core.volume import Volume
@@ -207,9 +214,7 @@ def _costs(usd_per_month: float) -> str:
         return "costs the same"
     word = "more" if usd_per_month > 0 else "less"
     per_month, per_hour = abs(usd_per_month), usd_per_hour(abs(usd_per_month))
-    return (
-        f"costs ${per_month:,.2f} a month {word}, ${per_hour:,.4f} an hour ({US_EAST_1.region} list prices)"
-    )
+    return f"costs ${per_month:,.2f} a month {word}, ${per_hour:,.4f} an hour ({LIST_PRICES})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from burstwatch.core.flips import (
 from burstwatch.core.ledger import VolumeState
 from burstwatch.core.modification import Modification
 from burstwatch.core.policy import Mode, Policy, QuotaRule
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.tag_keys import IGNORE
+from burstwatch.core.prices import LIST_PRICES, Configuration, VolumeType
+from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, TARGET, THROUGHPUT
 from burstwatch.core.tags import Wishes
 from burstwatch.core.target import LIMITS
 from burstwatch.core.volume import Volume
@@ -34,6 +34,7 @@ AUTOMATIC_QUOTA: Final = QUOTA - 1
 """The last one is left to people."""
 
 _SIX_HOURS_S: Final = 6 * 3600
+_QUOTA_RETRY_S: Final = 3600
 
 
 class Guard(StrEnum):
@@ -56,6 +57,8 @@ class Guard(StrEnum):
     ACCOUNT_LIMIT = "account_limit"
     FLEET_CAP = "fleet_cap"
     SPEND_CAP = "spend_cap"
+    TAG_CAP = "tag_cap"
+    TYPE_NOT_AVAILABLE = "type_not_available"
 
 
 OF_AWS: Final = frozenset(
@@ -96,7 +99,7 @@ class Attempt:
 
     ``target`` is what the volume would become. ``modification`` is AWS's newest record of the volume, None
     where there is none; ``iops_left`` what the account's quota for the target's type still allows, None where
-    that does not matter.
+    that does not matter. ``tags_usd_per_month`` is what its tags add to what would be chosen without.
     """
 
     volume: Volume
@@ -111,6 +114,7 @@ class Attempt:
     holds: Sequence[Hold] = ()
     modification: Modification | None = None
     iops_left: int | None = None
+    tags_usd_per_month: float = 0.0
 
     @property
     def is_automatic(self) -> bool:
@@ -130,6 +134,16 @@ def all_spent(state: VolumeState, newest: Modification | None, now_s: float) -> 
         if all(abs(one.at_s - start_s) > SAME_START_S for one in known):
             known = (*known, Spent(at_s=start_s, by="others"))
     return spent_within(known, now_s)
+
+
+def quota_retry_at_s(spent: Sequence[Spent], now_s: float) -> float:
+    """When to try again after AWS refused for its quota and named no time: in an hour at the latest.
+
+    AWS has counted modifications that are not among those ``spent``, or the guard would have refused before.
+    The oldest one known is no older than the oldest that AWS counts, so 24 h after it the next is allowed.
+    """
+    latest_s = now_s + _QUOTA_RETRY_S
+    return min(latest_s, spent[0].at_s + QUOTA_SPAN_S) if spent else latest_s
 
 
 def leaves_no_return(spent: Sequence[Spent]) -> bool:
@@ -354,6 +368,23 @@ def _account_limit(attempt: Attempt, policy: Policy) -> Refusal | None:
     )
 
 
+def _tag_cap(attempt: Attempt, policy: Policy) -> Refusal | None:
+    """Whoever may tag a volume may spend this much by it; people spend by ``burstctl flip``."""
+    cap_usd, added_usd = policy.flip.tag_cap_usd, attempt.tags_usd_per_month
+    if not attempt.is_automatic or added_usd <= cap_usd:
+        return None
+    wish = attempt.wishes.target
+    tags = {TARGET: wish.volume_type, IOPS: wish.iops, THROUGHPUT: wish.throughput_mib_s}
+    asked = [f"{key}={value}" for key, value in tags.items() if value is not None]
+    asked += [f"{CRITICAL}=true"] if attempt.cause is Cause.CRITICAL else []
+    return Refusal(
+        guard=Guard.TAG_CAP,
+        reason=f"its tags {', '.join(asked)} would add ${added_usd:,.2f} a month ({attempt.target}), and the"
+        f" policy's flip.tag_cap_usd_per_month is ${cap_usd:,.2f}, at {LIST_PRICES}; ask for less in the"
+        f" tags, raise it in the policy, or: burstctl flip {attempt.volume.volume_id}",
+    )
+
+
 _CHECKS: Final[tuple[Callable[[Attempt, Policy], Refusal | None], ...]] = (
     _not_opted_in,
     _not_ours,
@@ -367,4 +398,5 @@ _CHECKS: Final[tuple[Callable[[Attempt, Policy], Refusal | None], ...]] = (
     _change_hours,
     _no_change,
     _account_limit,
+    _tag_cap,
 )

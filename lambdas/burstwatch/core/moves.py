@@ -11,6 +11,7 @@ from burstwatch.core.guards import refuse_detached
 from burstwatch.core.ledger import EntryKind, VolumeState
 from burstwatch.core.levels import Level, explain_level
 from burstwatch.core.policy import FlipBackPolicy, Mode, Policy
+from burstwatch.core.prices import LIST_PRICES
 from burstwatch.core.propose import Proposal
 from burstwatch.core.story import Event
 from burstwatch.core.tag_keys import IGNORE
@@ -285,7 +286,10 @@ def _left_event(
     return Event(
         kind=EntryKind.LEFT,
         summary=f"is still {flip.target.volume_type} after {away}, {_per_day(per_day)}",
-        details=(why, f"It was {flip.original} before it became {flip.target}. This is told once a day."),
+        details=(
+            why,
+            f"It was {flip.original} before it became {flip.target}. Told once a day; {LIST_PRICES}.",
+        ),
         alert=AlertKind.LEFT_ON_TARGET,
         action=_way_back(state, hold),
         facts={

@@ -1,6 +1,6 @@
 """From an order to a plan: what would be changed, what it costs, and what refuses it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import inf
@@ -56,8 +56,14 @@ _MARK_DIGITS: Final = 12
 _GUARD_OF: Final = {
     TargetRefusalName.INSTANCE_IS_BOTTLENECK: Guard.INSTANCE_IS_BOTTLENECK,
     TargetRefusalName.NO_CHANGE_NEEDED: Guard.NO_CHANGE_NEEDED,
+    TargetRefusalName.TYPE_NOT_AVAILABLE: Guard.TYPE_NOT_AVAILABLE,
 }
 
+
+_ASKED_ELSEWHERE: Final = frozenset(
+    {Guard.INSTANCE_IS_BOTTLENECK, Guard.TYPE_NOT_AVAILABLE, Guard.FLEET_CAP, Guard.SPEND_CAP}
+)
+"""Guards that choose the target, or that only the ledger's transaction asks."""
 
 _NOT_AS_SHOWN: Final = "it is not what it was when the plan was shown, so nothing was done: plan again"
 
@@ -87,7 +93,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything read afresh for one order."""
+    """Everything read afresh for one order; ``unavailable`` are types that do not exist where it is."""
 
     volume: Volume
     wishes: Wishes
@@ -97,6 +103,7 @@ class Facts:
     modification: Modification | None = None
     instance: InstanceLimits | None = None
     iops_left: int | None = None
+    unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,13 +177,30 @@ def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
     if plan.stay is not None and is_last_of_the_day(attempt):
         plan = _to_stay(plan, policy)
         attempt = replace(attempt, target=plan.target or attempt.target)
+    attempt = replace(attempt, tags_usd_per_month=_tags_usd_per_month(plan, policy))
     if not order.overridden:
         return replace(plan, refusals=tuple(refuse(attempt, policy)))
     found = refuse(attempt, policy)
     left = refuse(attempt, policy, overridden=order.overridden)
     passed = {refusal.guard for refusal in found if refusal not in left}
-    passed |= order.overridden & {Guard.INSTANCE_IS_BOTTLENECK, Guard.FLEET_CAP, Guard.SPEND_CAP}
+    passed |= order.overridden & _ASKED_ELSEWHERE
     return replace(plan, refusals=tuple(left), overridden=tuple(sorted(passed)))
+
+
+def _tags_usd_per_month(plan: Plan, policy: Policy) -> float:
+    """What the tags add to what the policy alone would choose; without them, nothing.
+
+    A volume that only its tag calls critical would be left as it is.
+    """
+    order, facts = plan.order, plan.facts
+    if order.direction is Direction.BACK or order.wish is not None:
+        return 0.0
+    if order.cause is Cause.CRITICAL:
+        return plan.usd_per_month_more
+    if facts.wishes.target == Wish():
+        return 0.0
+    bare = _plan_out(order, replace(facts, wishes=replace(facts.wishes, target=Wish())), policy)
+    return round(plan.usd_per_month - bare.usd_per_month, 6)
 
 
 def _to_stay(plan: Plan, policy: Policy) -> Plan:
@@ -254,12 +278,13 @@ def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
     asks_instance = Guard.INSTANCE_IS_BOTTLENECK not in order.overridden
     chosen = choose_target(
         volume,
-        replace(order.demand, ahead=order.cause is not Cause.DRAINING),
+        replace(order.demand, ahead=order.cause is not Cause.DRAINING or facts.wishes.is_critical),
         wish,
         US_EAST_1,
         instance=facts.instance if asks_instance else None,
         headroom_pct=policy.flip.headroom_pct,
         insist=order.wish is not None,
+        unavailable={} if Guard.TYPE_NOT_AVAILABLE in order.overridden else facts.unavailable,
     )
     if isinstance(chosen, TargetRefusal):
         guard = _GUARD_OF.get(chosen.name, Guard.NO_TARGET)
@@ -289,7 +314,7 @@ def _stay(order: Order, facts: Facts, target: Configuration, chosen: Target | No
         return Stay(stays=False, reason="returns when the time asked for is over and its load is calm")
     if order.cause is Cause.BY_HAND:
         return Stay(stays=True, reason=f"stays until: burstctl flip-back {order.volume_id}")
-    if order.cause is Cause.CRITICAL:
+    if order.cause is Cause.CRITICAL or facts.wishes.is_critical:
         return Stay(stays=True, reason="stays: it is tagged critical")
     assert chosen is not None
     return stays_after(chosen, policy.flip_back.returns)

@@ -298,8 +298,17 @@ class FlipPolicy:
     spend_cap_usd: float = _setting(
         parse_dollars,
         1000.0,
-        "dollars a month that all flips under way may add together",
+        "dollars a month, at us-east-1 list prices, that all flips under way may add together",
         key="spend_cap_usd_per_month",
+    )
+    draining_reserve_pct: float = _setting(
+        parse_pct, 25.0, "share of both caps that only automatic flips of draining volumes may use"
+    )
+    tag_cap_usd: float = _setting(
+        parse_dollars,
+        250.0,
+        "dollars a month, at us-east-1 list prices, that the tags of one volume may add",
+        key="tag_cap_usd_per_month",
     )
     change_hours: ChangeHours | None = _setting(
         parse_change_hours, None, "automatic changes only then, such as mon-fri 08:00-18:00 Europe/Berlin"

@@ -99,6 +99,10 @@ US_EAST_1: Final = PriceTable(
 )
 
 
+LIST_PRICES: Final = f"{US_EAST_1.region} list prices"
+"""Where every dollar of the flip path comes from, in any region: its functions read no price list."""
+
+
 def usd_per_month(configuration: Configuration, size_gib: int, prices: PriceTable) -> float:
     """Dollars a month, to a millionth: equal prices must compare equal (6 GiB: 0.48 + 0.12 is 0.60)."""
     price = prices.by_type[configuration.volume_type]

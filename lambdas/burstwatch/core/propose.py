@@ -1,6 +1,6 @@
 """What a person can do about a draining volume: the command, and what it costs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,7 +11,15 @@ from burstwatch.core.place import Place
 from burstwatch.core.policy import FlipPolicy
 from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType
 from burstwatch.core.samples import Series
-from burstwatch.core.target import EMPTY_PCT, Demand, Target, TargetRefusal, Wish, choose_target
+from burstwatch.core.target import (
+    EMPTY_PCT,
+    Demand,
+    Target,
+    TargetRefusal,
+    TargetRefusalName,
+    Wish,
+    choose_target,
+)
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.words import format_instant
 
@@ -40,11 +48,13 @@ def propose(
     *,
     ahead: bool = False,
     spent: Sequence[Spent] = (),
+    unavailable: Mapping[VolumeType, str] | None = None,
 ) -> Proposal:
     """The modification that takes the volume out of the burst bucket, by what it was seen to serve.
 
     ``ahead``: it is wanted for a demand still to come. ``spent`` are its modifications of the last 24 h: from
-    the third on it is gp3, as the watchdog itself would make it, unless the wish names a type.
+    the third on it is gp3, as the watchdog itself would make it, unless the wish names a type. Where what is
+    wanted is ``unavailable``, it is io1, which exists everywhere.
     """
     volume = assessment.volume
     if volume.managed_by:
@@ -53,10 +63,14 @@ def propose(
 
     def choose(kind: VolumeType) -> Target | TargetRefusal:
         asked = replace(wish, volume_type=kind)
-        return choose_target(volume, demand, asked, US_EAST_1, headroom_pct=policy.headroom_pct)
+        return choose_target(
+            volume, demand, asked, US_EAST_1, headroom_pct=policy.headroom_pct, unavailable=unavailable
+        )
 
     found, caveat = choose(wish.volume_type or policy.target), None
-    if isinstance(found, Target) and _strands(found, spent):
+    if isinstance(found, TargetRefusal) and found.name is TargetRefusalName.TYPE_NOT_AVAILABLE:
+        caveat, found = found.because, choose(VolumeType.IO1)
+    if isinstance(found, Target) and _strands(found, spent) and VolumeType.GP3 not in (unavailable or {}):
         used = f"{len(spent)} of AWS's {QUOTA} modifications in 24 h are used"
         caveat = (
             f"not {policy.target}, because {used}, which leaves the watchdog none to come back by"

@@ -11,7 +11,7 @@ A wish replaces the computed number. From a tag it is raised to what the volume 
 allows, with the reason; insisted on by an operator it is taken exactly, with a warning, or refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, isfinite
@@ -114,6 +114,7 @@ class TargetRefusalName(StrEnum):
     WISH_OUT_OF_RANGE = "wish_out_of_range"
     INSTANCE_IS_BOTTLENECK = "instance_is_bottleneck"
     NO_CHANGE_NEEDED = "no_change_needed"
+    TYPE_NOT_AVAILABLE = "type_not_available"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +179,12 @@ def choose_target(
     instance: InstanceLimits | None = None,
     headroom_pct: float = 25.0,
     insist: bool = False,
+    unavailable: Mapping[VolumeType, str] | None = None,
 ) -> Target | TargetRefusal:
     """Choose what to change the volume to; gp3 unless the wish names a type.
 
     A type that the size rules out, or allows only below the burst, becomes gp3; with ``insist`` a refusal.
+    So does one of those ``unavailable`` where the volume is, each with its reason.
     """
     if volume.volume_type not in frozenset(VolumeType):
         return TargetRefusal(
@@ -194,13 +197,26 @@ def choose_target(
     case = _Case(
         volume=volume, demand=demand, wish=wish, instance=instance, headroom_pct=headroom_pct, insist=insist
     )
-    offers: dict[str, Offer | TargetRefusal] = {kind: _offer(kind, case, prices) for kind in LIMITS}
+    unavailable = unavailable or {}
+    offers: dict[str, Offer | TargetRefusal] = {
+        kind: _offer(kind, case, prices) for kind in LIMITS if kind not in unavailable
+    }
+    helpful = [str(kind) for kind, offer in offers.items() if isinstance(offer, Offer)]
+    offers |= {kind: _not_available(why, helpful) for kind, why in unavailable.items() if kind in LIMITS}
     chosen = offers[wish.volume_type or VolumeType.GP3]
     if isinstance(chosen, TargetRefusal) and not insist:
         chosen = _redirect(chosen, offers[VolumeType.GP3])
     if isinstance(chosen, TargetRefusal):
         return chosen
     return _compare(chosen, offers, volume, prices)
+
+
+def _not_available(why: str, helpful: Sequence[str]) -> TargetRefusal:
+    """The refusal of a type that does not exist where the volume is; ``helpful`` are those that would do."""
+    step = "no type that is there helps at its size: take load away"
+    if helpful:
+        step = f"take {' or '.join(helpful)}"
+    return TargetRefusal(name=TargetRefusalName.TYPE_NOT_AVAILABLE, because=why, next_step=step)
 
 
 def stays_after(target: Target, return_mode: ReturnMode) -> Stay:

@@ -46,6 +46,7 @@ class Volume:
     ``attached`` is true for service-owned attachments too, which carry no ``instance_id``, and until a detach
     is complete: ``detaching`` is true while one is in progress. ``instance_name``
     is the instance's Name tag, known only where the instance had to be asked about for another reason.
+    ``zone`` is the Availability Zone or Local Zone, ``outpost_arn`` None for a volume that is in none.
     """
 
     volume_id: str
@@ -62,6 +63,8 @@ class Volume:
     managed_by: str | None = None
     provisioned_iops: int | None = None
     throughput_mib_s: int | None = None
+    zone: str | None = None
+    outpost_arn: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """What a volume should be moved to now, and why; whether that is allowed is for the guards."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from burstwatch.core.assess import Assessment
@@ -10,6 +10,7 @@ from burstwatch.core.follow import Sighting
 from burstwatch.core.levels import Level
 from burstwatch.core.modification import Modification
 from burstwatch.core.policy import FlipBackPolicy, Policy
+from burstwatch.core.prices import VolumeType
 from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.stall import Stall
 from burstwatch.core.tags import Wishes
@@ -29,7 +30,8 @@ class Around:
     """What bears on a volume beside its balance.
 
     ``sighting`` is what AWS says of a flipped volume, ``in_progress`` its modification that is not over,
-    whoever asked for it; ``windows`` are None where it belongs to none. ``stall`` is what its host reports.
+    whoever asked for it; ``windows`` are None where it belongs to none. ``stall`` is what its host reports,
+    ``unavailable`` the types that do not exist where it is, with the reason.
     """
 
     sighting: Sighting | None = None
@@ -37,6 +39,7 @@ class Around:
     windows: WindowState | None = None
     hold: Hold | None = None
     stall: Stall | None = None
+    unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +72,11 @@ def want_out(
     """
     if not can_burst(volume):
         return None
+    if level.rank >= Level(policy.flip.act_at).rank and not refills:
+        return Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=f"{level}: {because}")
     if wishes.is_critical:
         reason = "it is tagged critical and sits on burst storage"
         return Want(direction=Direction.OUT, cause=Cause.CRITICAL, reason=reason)
-    if level.rank >= Level(policy.flip.act_at).rank and not refills:
-        return Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=f"{level}: {because}")
     if windows is not None and windows.wants_flip:
         reason = window_words(windows)
         return Want(direction=Direction.OUT, cause=Cause.WINDOW, reason=reason)

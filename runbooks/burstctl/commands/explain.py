@@ -79,6 +79,13 @@ def _explain(desk: Desk, report: Report, gathering: Gathering) -> Explanation | 
     )
 
 
+def _cause(decision: Decision) -> Cause:
+    """What the watchdog wants to modify it for, or would if it drained."""
+    if decision.want is not None:
+        return decision.want.cause
+    return decision.flip.cause if decision.flip else Cause.DRAINING
+
+
 def _plan(desk: Desk, decision: Decision, gathering: Gathering) -> Planned | None:
     """What a modification by the watchdog would come to now; None for a volume that it would not touch."""
     volume, shell = decision.assessment.volume, desk.shell
@@ -87,7 +94,7 @@ def _plan(desk: Desk, decision: Decision, gathering: Gathering) -> Planned | Non
     order = Order(
         volume_id=volume.volume_id,
         direction=Direction.OUT if decision.flip is None else Direction.BACK,
-        cause=decision.flip.cause if decision.flip else Cause.DRAINING,
+        cause=_cause(decision),
         because=decision.reason,
         demand=demand_of(decision.assessment),
     )

@@ -19,6 +19,7 @@ from burstctl.stopping import StopSignal
 from burstctl.telling import tell, tell_pages
 from burstctl.watching import Watch
 from burstwatch.core.policy import FOCUS_TICK, Mode
+from burstwatch.core.prices import LIST_PRICES
 from burstwatch.core.spans import format_span, parse_span
 from burstwatch.settings import SLACK_WEBHOOK, TOPIC_ARN, SettingsError
 from burstwatch.watchdog import look_at_everything
@@ -151,7 +152,7 @@ def _say_what_it_may(desk: Desk) -> None:
         tag, flip = "=".join(policy.mode.opt_in_tag), policy.flip
         say(
             f"acts: flips volumes tagged {tag} and brings them back, at most {flip.fleet_cap:,} at once"
-            f" for ${flip.spend_cap_usd:,.2f} a month more"
+            f" for ${flip.spend_cap_usd:,.2f} a month more ({LIST_PRICES})"
         )
 
 

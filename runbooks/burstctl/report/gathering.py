@@ -31,6 +31,7 @@ from burstwatch.core.ledger import LedgerEntry, VolumeState
 from burstwatch.core.levels import Level
 from burstwatch.core.openings import Opening, marks_in, openings
 from burstwatch.core.policy import Policy
+from burstwatch.core.prices import VolumeType
 from burstwatch.core.report import Report, urgency_of
 from burstwatch.core.samples import Series
 from burstwatch.core.usage import History
@@ -258,10 +259,13 @@ class _Reporter:
             if begins_midway(entries):
                 entries = self.desk.shell.ledger.entries(volume_id)
             stays += paid_stays(entries, self.states.get(volume_id))
+        volumes = [decision.assessment.volume for decision in decisions]
+        unavailable = self.desk.shell.unavailable_types(volumes, self.report.now_s)
         return sum_money(
             stays,
             states=self.states,
-            volumes=[decision.assessment.volume for decision in decisions],
+            volumes=volumes,
+            without_gp3={i for i, kinds in unavailable.items() if VolumeType.GP3 in kinds},
             policy=self.desk.shell.policy.flip,
             start_s=self.since_s,
             end_s=self.report.now_s,

@@ -1,6 +1,7 @@
 """What flips cost and saved in a stretch of time: the ledger's stays at list prices, nothing guessed."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
@@ -147,11 +148,15 @@ def sum_money(
     *,
     states: Mapping[str, VolumeState],
     volumes: Iterable[Volume],
+    without_gp3: AbstractSet[str] = frozenset(),
     policy: FlipPolicy,
     start_s: float,
     end_s: float,
 ) -> Money:
-    """What it comes to between ``start_s`` and ``end_s``; only stays that have a share in it are kept."""
+    """What it comes to between ``start_s`` and ``end_s``; only stays that have a share in it are kept.
+
+    The volumes ``without_gp3`` are where gp3 does not exist: nothing is saved there.
+    """
     known = list(stays)
     billed = [stay.usd_within(start_s, end_s) for stay in known]
     away = [state.flip for state in states.values() if state.flip is not None and state.flip.reserves]
@@ -172,7 +177,7 @@ def sum_money(
         away_usd_per_month=sum(max(0.0, flip.usd_per_month) for flip in away),
         fleet_cap=policy.fleet_cap,
         spend_cap_usd=policy.spend_cap_usd,
-        gp3=_cheaper_on_gp3(volumes),
+        gp3=_cheaper_on_gp3(volumes, without_gp3),
     )
 
 
@@ -180,10 +185,11 @@ def _usd(per_month: float, span_s: float) -> float:
     return per_month / HOURS_PER_MONTH * max(0.0, span_s) / _HOUR_S
 
 
-def _cheaper_on_gp3(volumes: Iterable[Volume]) -> CheaperOnGp3:
+def _cheaper_on_gp3(volumes: Iterable[Volume], without_gp3: AbstractSet[str]) -> CheaperOnGp3:
     """By size alone: gp3 with no less throughput and IOPS than gp2 has for good, 3,000 IOPS at least."""
     gp2 = [volume for volume in volumes if volume.is_gp2]
-    saved = [usd for volume in gp2 if (usd := _saved_on_gp3(volume.size_gib)) > 0]
+    movable = [volume for volume in gp2 if volume.volume_id not in without_gp3]
+    saved = [usd for volume in movable if (usd := _saved_on_gp3(volume.size_gib)) > 0]
     return CheaperOnGp3(volumes=len(saved), gp2_volumes=len(gp2), usd_per_month=sum(saved))
 
 

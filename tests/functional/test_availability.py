@@ -1,0 +1,115 @@
+"""A zone or an Outpost without gp3: AWS is asked once, and people are told what exists there."""
+
+from dataclasses import replace
+
+import pytest
+from operators_desk import add_critical, asked
+from some_functions import AUTO, some_functions
+
+from burstlab.faults import Fault
+from burstwatch.core.flips import OTHERS, Spent
+from burstwatch.core.ledger import Change
+
+BOSTON = "us-east-1-bos-1a"
+OUTPOST = "arn:aws:outposts:us-east-1:123456789012:outpost/op-0123456789abcdef0"
+DAY_S = 24 * 3600
+
+
+@pytest.fixture
+def functions(monkeypatch):
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
+    with some_functions(monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def lab(functions):
+    return functions.lab
+
+
+def of_kind(alerts, kind, volume_id):
+    return [each for each in alerts if (each["kind"], each["volume"]["volume_id"]) == (kind, volume_id)]
+
+
+def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_proposed(functions, lab):
+    first = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
+    functions.watch("sweep")
+    functions.carry_out()
+    assert asked(lab) == 1
+    [told] = of_kind(functions.alerts(), "FlipRefused", first)
+    assert told["evidence"]["guard"] == "type_not_available"
+    assert "not supported in the zone" in " ".join(told["evidence"]["details"])
+
+    second = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
+    elsewhere = add_critical(lab, tags=AUTO)
+    for _ in range(10):
+        functions.tick(1)
+        functions.carry_out()
+    alerts = functions.alerts()
+    [told] = of_kind(alerts, "FlipRefused", second)
+    assert told["evidence"]["guard"] == "type_not_available"
+    assert "AWS refused gp3 in zone us-east-1-bos-1a at 2026-11-20T18:00:00Z" in str(told["evidence"])
+    assert "take io1 or io2" in str(told["evidence"])
+    [drains] = of_kind(alerts, "BurstBalanceDraining", second)
+    assert "--to io1 --iops" in drains["action"]
+    assert of_kind(alerts, "FlipRefused", first) == [], "people were told"
+    assert len(of_kind(alerts, "VolumeFlipped", elsewhere)) == 1
+    assert asked(lab) == 2, "one refused in Boston, one taken elsewhere"
+
+
+def test_after_a_week_the_zone_is_asked_again(functions, lab):
+    add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
+    functions.watch("sweep")
+    functions.carry_out()
+    lab.clock.advance(8 * DAY_S)
+    add_critical(lab, tags=AUTO, zone=BOSTON)
+    for _ in range(10):
+        functions.tick(1)
+        functions.carry_out()
+    assert asked(lab) > 1
+
+
+def test_on_an_outpost_gp3_is_not_tried_at_all(functions, lab):
+    volume_id = add_critical(lab, tags=AUTO, outpost_arn=OUTPOST, lacks_gp3=True)
+    functions.watch("sweep")
+    functions.carry_out()
+    alerts = functions.alerts()
+    assert asked(lab) == 0
+    [drains] = of_kind(alerts, "BurstBalanceDraining", volume_id)
+    assert "--to io1 --iops" in drains["action"]
+    [told] = of_kind(alerts, "FlipRefused", volume_id)
+    assert told["evidence"]["guard"] == "type_not_available"
+    assert "first-generation" in str(told["evidence"])
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "ends"),
+    [((), "2026-11-20T19:00:00Z"), ((20, 2), "2026-11-20T19:00:00Z"), ((23.5, 2), "2026-11-20T18:30:00Z")],
+)
+def test_a_quota_refusal_that_names_no_time_is_tried_again_in_an_hour_and_not_in_a_minute(
+    functions, lab, hours_ago, ends
+):
+    """AWS counts more than the ledger knows; when the oldest known is a day old, one more is allowed."""
+    volume_id = add_critical(lab, tags=AUTO)
+    functions.watch("sweep")
+    spend(functions, volume_id, hours_ago)
+    said = "You've reached the maximum modification rate per volume limit. Come back later"
+    lab.faults.add(Fault(action="ModifyVolume", code="VolumeModificationRateExceeded", message=said))
+    line = functions.carry_out().of(volume_id)[-1]
+    assert said in line["message"]
+    assert "names no time that burstwatch understands" in line["message"]
+    [told] = of_kind(functions.alerts(), "FlipRefused", volume_id)
+    assert (told["evidence"]["guard"], told["evidence"]["ends_at"]) == ("aws_quota", ends)
+    for _ in range(20):
+        functions.tick(1)
+        functions.carry_out()
+    assert asked(lab) == 1
+
+
+def spend(functions, volume_id, hours_ago):
+    """Others have modified it, so long ago."""
+    now_s, state = int(functions.lab.clock.now_s()), functions.ledger.states()[volume_id]
+    spent = tuple(Spent(at_s=now_s - int(hours * 3600), by=OTHERS) for hours in hours_ago)
+    after = replace(state, revision=state.revision + 1, spent=spent)
+    change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
+    assert functions.ledger.commit([change], channels=())

@@ -1,0 +1,65 @@
+import pytest
+
+from burstwatch.core.availability import REMEMBERED_FOR_S, location_of, remember_refusal, unavailable_types
+from burstwatch.core.prices import VolumeType
+from conftest import a_volume, at
+
+ARN = "arn:aws:outposts:us-west-2:111122223333:outpost/op-0123456789abcdef0"
+BOSTON = "us-east-1-bos-1a"
+SAID = "The volume type gp3 is not supported in this zone."
+
+
+@pytest.mark.parametrize(
+    ("place", "location"),
+    [
+        ({"zone": BOSTON}, f"zone {BOSTON}"),
+        ({"zone": "us-west-2a", "outpost_arn": ARN}, "outpost op-0123456789abcdef0"),
+        ({"outpost_arn": ARN}, "outpost op-0123456789abcdef0"),
+        ({}, None),
+    ],
+)
+def test_a_place_is_the_outpost_or_else_the_zone(place, location):
+    assert location_of(a_volume(**place)) == location
+
+
+def remembered(volume, kind=VolumeType.GP3):
+    return remember_refusal(volume, kind, SAID, at("12:00"))
+
+
+def test_what_aws_refused_in_a_zone_is_remembered_with_when_and_how_long():
+    volume = a_volume(zone=BOSTON)
+    change = remembered(volume)
+    assert (change.volume_id, change.state, change.expected_revision) == (f"zone {BOSTON}", None, None)
+    assert change.entries[0].body["reason"] == SAID
+    assert unavailable_types(a_volume(zone=BOSTON), change.entries) == {
+        VolumeType.GP3: f"AWS refused gp3 in zone {BOSTON} at 2026-11-20T12:00:00Z, which is remembered until"
+        " 2026-11-27T12:00:00Z"
+    }
+    assert REMEMBERED_FOR_S == 7 * 24 * 3600
+
+
+def test_where_a_volume_is_that_aws_names_no_zone_of_nothing_is_remembered():
+    assert remembered(a_volume()) is None
+
+
+def test_in_a_zone_that_refused_nothing_everything_is_there():
+    assert unavailable_types(a_volume(zone=BOSTON), ()) == {}
+
+
+def test_on_an_outpost_gp3_and_io2_may_be_missing_and_io1_is_there():
+    found = unavailable_types(a_volume(zone="us-west-2a", outpost_arn=ARN), ())
+    assert found.keys() == {VolumeType.GP3, VolumeType.IO2}
+    assert "first-generation" in found[VolumeType.GP3]
+
+
+def test_what_an_outpost_refused_counts_too():
+    volume = a_volume(outpost_arn=ARN)
+    found = unavailable_types(volume, remembered(volume, VolumeType.IO1).entries)
+    assert found.keys() == {VolumeType.GP3, VolumeType.IO2, VolumeType.IO1}
+
+
+@pytest.mark.parametrize("kind", ["gp9", None, 7])
+def test_a_type_that_is_not_known_is_left_out(kind):
+    entry = remembered(a_volume(zone=BOSTON)).entries[0]
+    entry.body["volume_type"] = kind
+    assert unavailable_types(a_volume(zone=BOSTON), [entry]) == {}
