@@ -96,9 +96,10 @@ class _Reading:
 
     def refresh(self, volume_id: str) -> None:
         """Take the ledger's newest word on a volume."""
-        state = self.shell.ledger.states_of({volume_id}).get(volume_id)
-        known = self.facts[volume_id]
-        self.facts[volume_id] = replace(known, state=state or _blank(volume_id))
+        states = self.shell.ledger.states_of({volume_id})
+        if volume_id not in states.unread:
+            state = states.get(volume_id) or _blank(volume_id)
+            self.facts[volume_id] = replace(self.facts[volume_id], state=state)
 
     def _iops_used(self, kind: VolumeType) -> int | None:
         if kind not in self.iops_used:
@@ -166,6 +167,8 @@ def _read(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> _Readi
     records, unread = gathering.modifications(volumes)
     limits = gathering.instance_limits(leaving)
     states = shell.ledger.states_of(ids)
+    gathering.failures += map(str, states.unread.values())
+    unread |= states.unread.keys()
     holds = shell.ledger.holds(gathering.now_s)
     unavailable = shell.unavailable_types(leaving, gathering.now_s)
     facts = {

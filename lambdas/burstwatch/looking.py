@@ -8,22 +8,22 @@ from typing import Final
 
 from burstwatch.adapters.errors import AwsFailure
 from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
-from burstwatch.core.decide import Decision, Look, decide, forget, miss, with_cause
+from burstwatch.core.decide import Action, Decision, Look, decide, forget, miss, with_cause
 from burstwatch.core.flips import Direction, Hold, Phase, hold_on
 from burstwatch.core.follow import Sighting, shows
-from burstwatch.core.ledger import Change, VolumeState
+from burstwatch.core.ledger import Change, States, VolumeState
 from burstwatch.core.levels import Level, judge
 from burstwatch.core.modification import Modification
 from burstwatch.core.outcome import Outcome
 from burstwatch.core.outlook import Outlook
 from burstwatch.core.plan import DueVolume
-from burstwatch.core.policy import Mode
+from burstwatch.core.policy import FOCUS_TICK, Mode
 from burstwatch.core.report import urgency_of
 from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.stall import Stall
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
 from burstwatch.core.tags import read_tags
-from burstwatch.core.volume import Volume
+from burstwatch.core.volume import Volume, baseline_iops
 from burstwatch.core.want import Around, can_burst, is_demand_known
 from burstwatch.core.windows import WindowState
 from burstwatch.gather import OPERATIONS_SPAN_S, Gathering
@@ -40,7 +40,7 @@ class Pass:
     shell: Shell
     look: Look
     gathering: Gathering
-    states: Mapping[str, VolumeState]
+    states: States
     outlook: Outlook
     holds: Sequence[Hold]
     decisions: list[Decision] = field(default_factory=list)
@@ -64,6 +64,9 @@ def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
     mode = this.shell.policy.mode
     watched: list[DueVolume] = []
     for one in due:
+        if one.volume.volume_id in this.states.unread:
+            this.decisions.append(_unread(this, one.volume))
+            continue
         state = this.states.get(one.volume.volume_id)
         is_ignored = IGNORE in one.volume.tags and read_tags(one.volume.tags, mode).is_ignored
         if is_ignored and not (state is not None and state.has_moved):
@@ -85,6 +88,27 @@ def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
                     around = replace(around, unavailable=unavailable.get(one.volume.volume_id, {}))
                     this.decisions.append(_decide(this, one, assessment, around))
         this.shell.report_progress(len(this.decisions), len(watched))
+
+
+def _unread(this: Pass, volume: Volume) -> Decision:
+    """A volume of which the ledger's memory cannot be read: not judged, as that would be from a blank one."""
+    policy, unreadable = this.shell.policy, this.states.unread[volume.volume_id]
+    assessment = Assessment(
+        volume=volume,
+        baseline_iops=baseline_iops(volume.size_gib),
+        unknown_reason=UnknownReason.READ_FAILED,
+        unknown_because=str(unreadable),
+    )
+    return Decision(
+        assessment=assessment,
+        wishes=read_tags(volume.tags, policy.mode, known_windows=this.known_windows),
+        level=Level.UNKNOWN,
+        previous_level=Level.UNKNOWN,
+        action=Action.NONE,
+        reason="what the ledger remembers of it cannot be read",
+        look_interval_s=int(FOCUS_TICK.total_seconds()),
+        change=None,
+    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from burstwatch.core.assess import STOPPED_STATES, UnknownReason
 from burstwatch.core.decide import Look
 from burstwatch.core.fleet import count_fleet
 from burstwatch.core.follow import shows
-from burstwatch.core.ledger import Roster, TickKind, VolumeState
+from burstwatch.core.ledger import ItemKind, Roster, TickKind, VolumeState
 from burstwatch.core.outlook import Outlook, announce_windows
 from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.policy import Mode
@@ -145,7 +145,8 @@ def look_at_everything(shell: Shell, *, now_s: float) -> Report:
     this = _begin(shell, tick_s=int(now_s), now_s=now_s)
     volumes, is_whole = this.gathering.fleet()
     _survey(this, volumes)
-    departed = set(this.states) - {volume.volume_id for volume in volumes} if is_whole else set()
+    known = this.states.keys() | this.states.unread.keys()
+    departed = known - {volume.volume_id for volume in volumes} if is_whole else set()
     look_at_due(this, as_due(this, [*volumes, *by_id(this, departed)]))
     return _finish(this)
 
@@ -161,9 +162,11 @@ def assess_volumes(shell: Shell, volume_ids: Sequence[str] = (), *, now_s: float
         volumes, this.missing = this.gathering.by_id(volume_ids)
     else:
         fleet, _ = this.gathering.fleet()
-        away = {i for i, state in this.states.items() if state.flip} - {each.volume_id for each in fleet}
-        volumes = [*fleet, *this.gathering.by_id(away)[0]]
+        away = {i for i, state in this.states.items() if state.flip} | this.states.unread.keys()
+        unlisted = away - {each.volume_id for each in fleet}
+        volumes = [*fleet, *this.gathering.by_id(unlisted)[0]]
     look_at_due(this, as_due(this, volumes))
+    _note_unreadable(this)
     return _report(this, is_read_only=True)
 
 
@@ -193,14 +196,15 @@ def _sweep(
         roster=roster,
         sweep_s=sweep_s,
         focused=focused,
-        summoned=_survey(this, volumes),
+        summoned=_survey(this, volumes) | this.states.unread.keys(),
         restarted=_restarted(this, volumes),
         smaller_sizes_gib=this.gathering.smaller_sizes_gib(),
         cadence=cadence,
     )
     listed = {volume.volume_id for volume in volumes}
+    unread = this.states.unread.keys()
     moved = {volume_id for volume_id, state in this.states.items() if not _is_settled(state)}
-    unlisted = (moved | focused if is_whole else focused) - listed
+    unlisted = (moved | focused | unread if is_whole else focused | unread) - listed
     look_at_due(this, [*due, *(DueVolume(volume=volume) for volume in by_id(this, unlisted))])
     if not is_whole:
         return None
@@ -218,6 +222,8 @@ def _survey(this: Pass, volumes: Iterable[Volume]) -> frozenset[str]:
     mode, summoned = this.shell.policy.mode, set[str]()
     has_windows = bool(this.shell.policy.windows)
     for volume in volumes:
+        if volume.volume_id in this.states.unread:
+            continue
         state = this.states.get(volume.volume_id)
         flip = state.flip if state else None
         if flip is not None and not flip.is_under_way and not shows(volume, flip):
@@ -240,7 +246,7 @@ def _survey(this: Pass, volumes: Iterable[Volume]) -> frozenset[str]:
 
 
 def _focus(this: Pass) -> None:
-    due = due_in_focus(this.states, this.look.tick_s)
+    due = due_in_focus(this.states, this.look.tick_s) | this.states.unread.keys()
     if due:
         look_at_due(this, as_due(this, by_id(this, due)))
 
@@ -280,12 +286,27 @@ def _finish(this: Pass, *, only_own: bool = False) -> Report:
         clock=lambda: this.look.now_s + monotonic() - began,
     )
     this.gathering.failures += delivery.errors
+    parked = _note_unreadable(this)
     report = _report(this, is_read_only=False)
     applied = [change for change in changes if change.volume_id in recorded]
     fleet = count_fleet(this.states, applied, this.watched)
     return replace(
-        report, sent=delivery.sent, undelivered=delivery.failed, fleet=fleet, undescribed=_undescribed(this)
+        report,
+        sent=delivery.sent,
+        undelivered=delivery.failed + parked,
+        fleet=fleet,
+        undescribed=_undescribed(this),
     )
+
+
+def _note_unreadable(this: Pass) -> int:
+    """Say what the ledger holds that cannot be read; how many alerts of it will not be sent."""
+    found = this.shell.ledger.take_unreadable()
+    told = {decision.volume_id for decision in this.decisions}
+    this.gathering.failures += [
+        str(one) for one in found if one.kind is not ItemKind.STATE or one.subject not in told
+    ]
+    return sum(one.kind is ItemKind.ALERT for one in found)
 
 
 def _undescribed(this: Pass) -> int:

@@ -85,7 +85,8 @@ _OPTIONS: Final = (
         "regions",
         multiple=True,
         metavar="NAME",
-        help="The AWS region. assess and advise take several, and all that are enabled: --region all.",
+        help="The AWS region. assess, advise, hold and release take several, and all that are enabled:"
+        " --region all.",
         shell_complete=_complete_region,
     ),
     click.option("--json", is_flag=True, help="Print JSON instead of a table."),
@@ -122,7 +123,7 @@ def _options(*, regions: Sequence[str], **others: Any) -> Options:
 class Command(click.Command):
     """A command whose help ends with examples and the page that tells when to use it.
 
-    One that only looks may do so in several regions at once: it ``takes_regions``.
+    One that looks at, or holds, whole regions may do so in several at once: it ``takes_regions``.
     """
 
     def __init__(
@@ -146,8 +147,8 @@ class Command(click.Command):
         """
         if not self.takes_regions:
             raise click.UsageError(
-                f"{self.name} works in one region: give --region once, with its name. assess and advise take"
-                " several."
+                f"{self.name} works in one region: give --region once, with its name. assess, advise, hold"
+                " and release take several."
             )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

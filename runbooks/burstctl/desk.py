@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from burstctl.command import Options
-from burstctl.deployed import Stacks, find_stacks, say_how_apart, say_stacks, session_of
+from burstctl.deployed import Reach, Stacks, find_stacks, say_how_apart, say_stacks, session_of
 from burstctl.output import say
 from burstctl.policy_in_force import PolicySource, find_policy, is_named
 from burstctl.progress import AfterTheBar, ProgressBar
@@ -31,9 +32,13 @@ from burstwatch.bootstrap import (
     open_ledger,
     origin_of,
 )
+from burstwatch.core.ledger import Unreadable
 from burstwatch.core.policy import Policy, PolicyError
+from burstwatch.core.words import printable
 from burstwatch.settings import LEDGER, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
 from burstwatch.shell import Shell
+
+_LONGEST: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,7 @@ class Desk:
     address: LedgerAddress
     session: AwsSession
     has_ledger: bool
+    reach: Reach
     progress: ProgressBar
     clock: Clock
     by: str = ""
@@ -89,7 +95,7 @@ def operating_desk(options: Options, *, needs_policy: bool = True) -> Iterator[D
     """A desk for orders that only the ledger needs to know; where AWS is out of reach they are taken as well.
 
     Nothing is written before ``Desk.recording``. Without ``needs_policy`` no bad one stops it: the kill
-    switch works when all else is wrong.
+    switch works when all else is wrong. Whom an order in this ledger reaches is in ``Desk.reach``.
     """
     with _desk(options, {}, makes_ledger=False, needs_policy=needs_policy) as (desk, session, _):
         yield _operated(desk, session, _identity(session, desk, is_needed=False))
@@ -188,7 +194,7 @@ def _desk(
     needs_policy: bool = True,
 ) -> Iterator[tuple[Desk, AwsSession, Settings]]:
     session, calls = session_of(options), CallCounter()
-    stacks = _stacks(options, session, calls)
+    stacks = _stacks(options, session, calls, is_order=not needs_policy)
     source = find_policy(options.policy, os.environ, _policy_of(stacks.standing, session, calls))
     policy = _read_policy(source, needs_policy=needs_policy)
     shared = stacks.standing if acts or not takes_ticks else None
@@ -214,20 +220,39 @@ def _desk(
             address=settings.ledger,
             session=session,
             has_ledger=is_there,
+            reach=Reach.of(stacks, str(settings.ledger), is_named=_names_ledger(options)),
             progress=progress,
             clock=settings.clock,
         )
         yield desk, session, settings
+        _say_unreadable(ledger.take_unreadable())
 
 
-def _stacks(options: Options, session: AwsSession, calls: CallCounter) -> Stacks:
-    """The deployed stacks, where their ledger or policy is wanted; what is odd about them is said."""
-    names_ledger = bool(options.ledger or os.environ.get(LEDGER))
-    if names_ledger and is_named(options.policy, os.environ):
+def _stacks(options: Options, session: AwsSession, calls: CallCounter, *, is_order: bool) -> Stacks:
+    """The deployed stacks, where their ledger or policy is wanted, or an order should reach them.
+
+    What is odd about them is said.
+    """
+    names_ledger = _names_ledger(options)
+    if names_ledger and is_named(options.policy, os.environ) and not is_order:
         return Stacks()
     stacks = find_stacks(session, calls)
     say_stacks(stacks, names_ledger=names_ledger)
     return stacks
+
+
+def _say_unreadable(found: Sequence[Unreadable]) -> None:
+    """Say what was left out; much of one kind, such as a history's entries, is counted."""
+    alike: dict[tuple[str, str], list[Unreadable]] = {}
+    for one in found:
+        alike.setdefault((one.kind, one.subject), []).append(one)
+    for first, *others in alike.values():
+        more = f" (and {len(others)} more)" if others else ""
+        say(printable(f"{first}{more}", _LONGEST))
+
+
+def _names_ledger(options: Options) -> bool:
+    return bool(options.ledger or os.environ.get(LEDGER))
 
 
 def _policy_of(stack: Deployment | None, session: AwsSession, calls: CallCounter) -> PolicySource | None:

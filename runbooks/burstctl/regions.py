@@ -29,7 +29,7 @@ class Visited:
 
 
 def visit(options: Options, look: Callable[[Options], Exit]) -> Visited:
-    """Look at each region in turn; what goes wrong in one is said, and the next one is looked at.
+    """Look at each region in turn, or give an order; what goes wrong in one is said and hides no other.
 
     Raises:
         AwsError: all regions were asked for, and AWS does not say which there are.

@@ -323,7 +323,9 @@ def test_where_nobody_tells_of_stacks_the_file_is_used_and_that_is_said(
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     lab.faults.add(fault)
 
-    ran = hold(desk, "--all")
+    add_calm(lab)
+
+    ran = desk.run("assess")
 
     assert ran.code == 0
     assert ran.err.startswith(
@@ -332,7 +334,38 @@ def test_where_nobody_tells_of_stacks_the_file_is_used_and_that_is_said(
     )
     assert said in ran.err
     assert f"ledger: sqlite:{desk.ledger_path}" in ran.err
+
+
+@pytest.mark.parametrize("what", ["--all", "a volume"])
+@pytest.mark.parametrize("trouble", ["denied", "a card that cannot be read"])
+def test_a_hold_that_might_not_reach_the_stack_is_not_placed(desk, lab, stack, what, trouble):
+    volume_id = add_calm(lab)
+    if trouble == "denied":
+        lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
+    else:
+        a_stack(lab, schema="burstwatch.deployment/v9")
+
+    ran = hold(desk, "--all" if what == "--all" else volume_id)
+
+    assert (ran.code, ran.out) == (1, "")
+    assert "so this hold might not reach it; nothing was held: " in the_complaint(ran)
+    assert "--ledger dynamodb:TABLE" in the_complaint(ran)
     assert stack.holds(lab.clock.now_s()) == []
+    assert not desk.ledger_path.exists()
+
+
+def test_a_hold_names_the_account_region_and_stack_that_it_reaches(desk, lab, stack):
+    ran = hold(desk, "--all")
+    other = hold(desk, "--all", "--ledger", f"sqlite:{desk.ledger_path}", "--policy", "none.yaml")
+    document = desk.run("hold", "--all", "--for", "6h", "--reason", "x", "--json").document
+
+    said, elsewhere = " ".join(ran.out.split()), " ".join(other.out.split())
+    assert "This reaches stack burstwatch in us-east-1 (account 123456789012)." in said
+    assert "Other regions are not affected." in said
+    assert "and NOT stack burstwatch, which is deployed there." in elsewhere
+    assert [document[key] for key in ("region", "account", "stack", "ledger")] == [
+        "us-east-1", "123456789012", "burstwatch", TABLE,
+    ]  # fmt: skip
 
 
 def test_a_parameter_store_that_is_silent_holds_nobody_up_for_long(desk, lab, monkeypatch):

@@ -4,8 +4,10 @@ import csv
 from contextlib import contextmanager
 from io import StringIO
 
+import boto3
 import click
 import pytest
+from a_stack import a_stack
 from operators_desk import START, OperatorsDesk, add_calm, add_critical, add_warning
 from test_burstctl_help import every_command
 
@@ -72,6 +74,23 @@ def telling_regions(account, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Endpoint, "__call__", answer)
         yield asked
+
+
+class _There:
+    """The second region's lab, for who makes clients of it."""
+
+    def __init__(self, account):
+        self._account = account
+        self.tables = account.second.tables
+
+    def client(self, service):
+        return boto3.client(
+            service,
+            endpoint_url=self._account.url,
+            region_name="eu-west-1",
+            aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
+            aws_secret_access_key="secret",
+        )
 
 
 class _Again:
@@ -221,12 +240,67 @@ def test_advice_on_several_regions_is_one_document_and_one_sheet(desk, account):
     assert "\n\neu-west-1\n" in words
 
 
-@pytest.mark.parametrize("command", ["assess", "advise"])
+@pytest.mark.parametrize("command", ["assess", "advise", "hold", "release"])
 def test_a_volume_is_in_one_region(desk, account, command):
-    ran = desk.run(command, "vol-0123456789abcdef0", *BOTH)
+    needed = ["--for", "1h", "--reason", "x"] if command == "hold" else []
+    ran = desk.run(command, "vol-0123456789abcdef0", *needed, *BOTH)
 
     assert ran.code == 2
     assert "VOLUMEs are in one region" in ran.err
+
+
+HOLD = ("hold", "--all", "--for", "1h", "--reason", "INC-42")
+
+
+def test_a_hold_of_several_regions_reaches_each_and_release_ends_each(desk, account):
+    here, there = a_stack(account), a_stack(_There(account), "other")
+
+    ran = desk.run(*HOLD, *BOTH)
+
+    said = " ".join(ran.out.split())
+    assert ran.code == 0
+    assert "stack burstwatch in us-east-1" in said
+    assert "stack other in eu-west-1" in said
+    assert [len(each.holds(START.timestamp())) for each in (here, there)] == [1, 1]
+    document = desk.run("release", "--all", "--json", *BOTH).document
+    assert [each["stack"] for each in document["reports"]] == ["burstwatch", "other"]
+    assert [len(each.holds(START.timestamp())) for each in (here, there)] == [0, 0]
+
+
+@pytest.mark.parametrize("broken", ["here", "there"])
+def test_a_region_that_cannot_be_held_hides_no_other(desk, account, broken):
+    stacks = {"here": a_stack(account), "there": a_stack(_There(account))}
+    lab = account if broken == "here" else account.second
+    lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
+
+    ran = desk.run(*HOLD, "--json", *BOTH)
+
+    assert ran.code == 1
+    region = "us-east-1" if broken == "here" else "eu-west-1"
+    assert [failure.startswith(f"{region}: cannot tell") for failure in ran.document["failures"]] == [True]
+    held = {name for name, each in stacks.items() if each.holds(START.timestamp())}
+    assert held == {"here", "there"} - {broken}
+
+
+def test_all_regions_are_those_with_a_stack_or_a_ledger(desk, account, monkeypatch):
+    stack = a_stack(_There(account))
+
+    with telling_regions(account, monkeypatch):
+        ran = desk.run(*HOLD, "--region", "all")
+
+    assert ran.code == 0
+    assert "no stack and no ledger in us-east-1: there is nothing to hold" in ran.err
+    assert len(stack.holds(START.timestamp())) == 1
+    assert not desk.ledger_path.exists()
+
+
+def test_where_nobody_tells_of_regions_they_are_to_be_named(desk, account):
+    account.faults.add(Fault(action="DescribeRegions", code="UnauthorizedOperation", status=403))
+
+    ran = desk.run(*HOLD, "--region", "all")
+
+    assert ran.code == 1
+    assert "Nothing was done: name the regions, --region NAME for each" in ran.complaints[0]
 
 
 ONE_REGION = [
@@ -240,7 +314,7 @@ ONE_REGION = [
 
 def test_the_commands_that_take_several_are_those_that_the_refusal_names():
     several = [path[0] for path, each in every_command() if isinstance(each, Command) and each.takes_regions]
-    assert several == ["assess", "advise"]
+    assert several == ["assess", "advise", "hold", "release"]
 
 
 @pytest.mark.parametrize("regions", [BOTH, ("--region", "all")])

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from operators_desk import add_calm, add_critical, add_exhausted, asked, modified
+from operators_desk import OperatorsDesk, add_calm, add_critical, add_exhausted, asked, modified
 from some_functions import AUTO, Functions, a_message, failures, some_functions
 
 from burstlab.faults import Fault
@@ -45,6 +45,22 @@ def place_hold(functions, volume_id=None):
 def the_line(said, volume_id):
     """The last line about a volume: what became of it."""
     return said.of(volume_id)[-1]
+
+
+def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_asked_for(
+    functions, lab, wanting, tmp_path, monkeypatch, capsys
+):
+    desk = OperatorsDesk(tmp_path, monkeypatch, capsys)
+    desk.set(**lab.environment)
+    held = desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42")
+    assert (held.code, "This reaches stack burstwatch in us-east-1" in held.out) == (0, True)
+
+    said = functions.flip()
+
+    assert modified(lab, wanting) == []
+    assert the_line(said, wanting)["error_code"] == "held"
+    assert desk.run("release", "--all").code == 0
+    assert functions.ledger.holds(lab.clock.now_s()) == []
 
 
 def test_a_request_is_carried_out_once_and_people_know_when_it_ends(functions, lab, wanting):

@@ -22,7 +22,6 @@ from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips import Hold, WindowMark
 from burstwatch.core.ledger import (
     Beginning,
     Begun,
@@ -254,30 +253,6 @@ def test_a_newer_schema_is_refused_with_both_versions(path):
     said = said_by(lambda: SqliteLedger.open(path))
     assert f"ledger {path} has schema 3" in said
     assert "this one knows schemas up to 2: update burstwatch" in said
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE states SET body = json_set(body, '$.flipped_at_s', 7)",
-        "UPDATE states SET body = json_set(body, '$.level', 'doomed')",
-        "UPDATE states SET body = '{'",
-        "UPDATE entries SET kind = 'flipped'",
-        "UPDATE deliveries SET document = '{}'",
-        "UPDATE completed_ticks SET fingerprints = x'00'",
-    ],
-)
-def test_a_row_that_cannot_be_read_is_said_so_and_is_not_skipped(path, ledger, change):
-    ledger.commit([a_change()], channels=[MAIL])
-    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset({1}))
-    ledger._connection.execute(change)
-
-    def read_all():
-        return ledger.states(), ledger.entries(A), ledger.waiting(channels=[MAIL]), ledger.roster()
-
-    said = said_by(read_all)
-    assert f"ledger {path} holds a row that this burstwatch cannot read" in said
-    assert "use the newest burstwatch that ever wrote to it" in said
 
 
 def test_a_ledger_locked_for_too_long_is_said_so_and_nothing_is_written(path, ledger, other):
@@ -588,26 +563,3 @@ def test_closing_twice_does_no_harm(ledger):
     ledger.close()
     with suppress(LedgerError):
         ledger.states()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        f"states SET body = '{'[' * 100_000}'",
-        "states SET body = 'null'",
-        "window_marks SET until_s = 'later'",
-        "window_marks SET until_s = -62135596801",
-        "holds SET until_s = 'later'",
-    ],
-)
-def test_a_row_that_no_burstwatch_wrote_is_said_to_be_unreadable(tmp_path, change):
-    path = tmp_path / "ledger.sqlite"
-    with SqliteLedger.open(path) as ledger:
-        ledger.commit([a_change()], channels=[])
-        ledger.place_hold(Hold(volume_id=A, by="ann", reason="x", placed_at_s=1, until_s=9))
-        ledger.mark_window(WindowMark(name="w", starts=True, by="ann", at_s=1, until_s=9))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"UPDATE {change}")
-    with SqliteLedger.open(path) as ledger, pytest.raises(LedgerError, match="cannot read") as caught:
-        _ = ledger.states(), ledger.window_marks(), ledger.holds(0)
-    assert len(str(caught.value)) < 1_000

@@ -524,36 +524,6 @@ def test_a_table_that_cannot_be_written_is_not_tried_for_every_volume(table, led
     assert table.calls["PutItem"] < 50
 
 
-@pytest.mark.parametrize(
-    ("partition", "changed"),
-    [
-        ("states", {"body": {"S": "{"}}),
-        ("states", {"body": {"S": '{"volume_id":"vol-0a","revision":100,"level":"doomed"}'}}),
-        ("states", {"body": {"S": '{"volume_id":"vol-0a","revision":100,"flipped_at_s":7}'}}),
-        ("history", {"kind": {"S": "flipped"}}),
-        ("waiting", {"document": {"S": "{}"}}),
-        ("holds", {"until_s": {"S": "noon"}}),
-        ("roster", {"fingerprints": {"B": ""}}),
-    ],
-)
-def test_an_item_that_cannot_be_read_is_said_so_and_is_not_skipped(table, ledger, other, partition, changed):
-    ledger.commit([a_change()], channels=[MAIL])
-    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset({1}))
-    table.items["holds"] = {"*": {"pk": {"S": "holds"}, "sk": {"S": "*"}}}
-    if partition != "holds":
-        del table.items["holds"]
-    for pk, items in table.items.items():
-        if pk.startswith(partition):
-            items |= {sk: item | changed for sk, item in items.items()}
-
-    def read_all():
-        return [use() for use in everything_that_reads(other)]
-
-    said = said_by(read_all)
-    assert f"ledger {LOCATION} holds an item that this burstwatch cannot read" in said
-    assert "use the newest burstwatch that ever wrote to it" in said
-
-
 def test_a_table_laid_out_by_a_newer_burstwatch_is_left_alone(table, ledger):
     ledger.bind("account 1 in us-east-1")
     table.items["ledger"]["origin"] |= {"layout": {"N": "2"}}

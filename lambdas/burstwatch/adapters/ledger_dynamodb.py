@@ -16,6 +16,7 @@ from burstwatch.adapters.ledger_dynamodb_items import (
     MICRO,
     ORIGIN,
     SHARDS,
+    STATE_ATTRIBUTES,
     WINDOWS,
     Told,
     away_of,
@@ -52,6 +53,7 @@ from burstwatch.adapters.ledger_dynamodb_table import (
     update,
 )
 from burstwatch.adapters.ledger_dynamodb_ticks import Ticks
+from burstwatch.core import stored
 from burstwatch.core.alerts import Alert
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import Direction, Hold, WindowMark, hold_on
@@ -64,9 +66,11 @@ from burstwatch.core.ledger import (
     EntryKind,
     LedgerEntry,
     Roster,
+    States,
     TickKind,
-    VolumeState,
+    Unreadable,
 )
+from burstwatch.core.reading_back import Unread
 
 LAYOUT: Final = 1
 """Of the items in the table; a ledger with a later one is left alone."""
@@ -116,8 +120,9 @@ class DynamoLedger:
         self._table = Table(client, table_name, workers=workers, sleep=sleep)
         self._me = urandom(8).hex()
         self._writes = count()
-        self._outbox = Outbox(self._table, owner=self._me, clock=clock)
-        self._ticks = Ticks(self._table)
+        self._unread = Unread()
+        self._outbox = Outbox(self._table, owner=self._me, clock=clock, unread=self._unread)
+        self._ticks = Ticks(self._table, unread=self._unread)
         self._channels: frozenset[str] = frozenset()
         self._intents = Lock()
 
@@ -125,15 +130,15 @@ class DynamoLedger:
     def location(self) -> str:
         return self._table.location
 
-    def states(self) -> dict[str, VolumeState]:
-        shards = self._table.each(self._bodies, range(SHARDS))
-        with self._table.readable():
-            return parse_states(body for bodies in shards for body in bodies)
+    def take_unreadable(self) -> list[Unreadable]:
+        return self._unread.take()
 
-    def states_of(self, volume_ids: AbstractSet[str]) -> dict[str, VolumeState]:
-        found = self._table.get_many(map(state_key, volume_ids))
-        with self._table.readable():
-            return parse_states(item["body"] for item in found.values())
+    def states(self) -> States:
+        shards = self._table.each(self._states_in, range(SHARDS))
+        return parse_states((item for items in shards for item in items), self._unread)
+
+    def states_of(self, volume_ids: AbstractSet[str]) -> States:
+        return parse_states(self._table.get_many(map(state_key, volume_ids)).values(), self._unread)
 
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
         """Each change in a transaction of its own, several at once; those of one volume in their order.
@@ -186,9 +191,8 @@ class DynamoLedger:
                 self._table.pause(next(tries), "other intents came first")
 
     def holds(self, now_s: float) -> list[Hold]:
-        with self._table.readable():
-            holds = [hold for hold in map(parse_hold, self._table.query(HOLDS)) if hold.until_s > now_s]
-            return sorted(holds, key=lambda hold: -hold.until_s)
+        holds = (parse_hold(item, self._unread) for item in self._table.query(HOLDS))
+        return sorted((hold for hold in holds if hold.until_s > now_s), key=lambda hold: -hold.until_s)
 
     def place_hold(self, hold: Hold) -> None:
         """Keep a volume, or everything, as it is; a hold on the same is replaced."""
@@ -198,10 +202,17 @@ class DynamoLedger:
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
         """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
-        key = hold_key(volume_id)
+        lifted = self._lift(hold_key(volume_id), by=by, at_s=at_s)
+        if volume_id is not None:
+            return lifted
+        for item in self._table.query(HOLDS):
+            if parse_hold(item, self._unread).volume_id is None:
+                lifted = self._lift((HOLDS, item["sk"]), by=by, at_s=at_s) or lifted
+        return lifted
+
+    def _lift(self, key: Key, *, by: str, at_s: int) -> Hold | None:
         while item := self._table.get(key):
-            with self._table.readable():
-                hold = parse_hold(item)
+            hold = parse_hold(item, self._unread)
             lifted = delete(key, unchanged(item, "written"))
             if hold.until_s <= at_s:
                 if not self._table.write([lifted]):
@@ -213,8 +224,8 @@ class DynamoLedger:
         return None
 
     def window_marks(self) -> dict[str, WindowMark]:
-        with self._table.readable():
-            return {mark.name: mark for mark in map(parse_mark, self._table.query(WINDOWS))}
+        marks = (parse_mark(item, self._unread) for item in self._table.query(WINDOWS))
+        return {mark.name: mark for mark in marks}
 
     def mark_window(self, mark: WindowMark) -> None:
         """Start or stop a window by hand: what was said last counts, whatever the clocks say."""
@@ -233,23 +244,25 @@ class DynamoLedger:
             found = self._table.get(ORIGIN)
         if found is None:
             return
-        if found["layout"] > LAYOUT:
+        with self._table.readable():
+            layout = stored.whole(found["layout"])
+        if layout > LAYOUT:
             raise LedgerError(
-                f"ledger {self.location} has layout {found['layout']}, made by a newer burstwatch; this one"
+                f"ledger {self.location} has layout {layout}, made by a newer burstwatch; this one"
                 f" knows layouts up to {LAYOUT}: update burstwatch, or name another table with"
                 " --ledger dynamodb:TABLE"
             )
-        if found["origin"] != origin:
+        if (known := found.get("origin")) != origin:
             raise LedgerError(
-                f"ledger {self.location} is that of {found['origin']}, this is {origin}:"
+                f"ledger {self.location} is that of {known}, this is {origin}:"
                 " name another table with --ledger dynamodb:TABLE"
             )
 
     def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
         """The history of one volume, oldest first; all of it is read, whatever is asked for."""
         since = Condition("at_s >= :since", {":since": since_s})
-        with self._table.readable():
-            return parse_entries(volume_id, self._table.query(history_key(volume_id), only=since))
+        items = self._table.query(history_key(volume_id), only=since)
+        return parse_entries(volume_id, items, self._unread)
 
     def roster(self) -> Roster | None:
         return self._ticks.roster()
@@ -281,10 +294,8 @@ class DynamoLedger:
         """Give the claim back; ``error`` stands in the DELIVERED entry should a later send succeed."""
         self._outbox.not_delivered(delivery, error=error)
 
-    def _bodies(self, shard: int) -> list[str]:
-        items = self._table.query(shard_key(shard), attributes=["body"])
-        with self._table.readable():
-            return [item["body"] for item in items]
+    def _states_in(self, shard: int) -> list[Item]:
+        return list(self._table.query(shard_key(shard), attributes=STATE_ATTRIBUTES))
 
     def _channels_with(self, channels: Sequence[str], *, anew: bool) -> list[str]:
         """Every channel ever sent to: a process with fewer must not keep an alert from the others."""
@@ -322,7 +333,7 @@ class DynamoLedger:
                 return True
             if 0 in failed:
                 found = self._table.get(write.key)
-                if found and write.item and found["written"] == write.item["written"]:
+                if found and write.item and found.get("written") == write.item["written"]:
                     return True
                 if not write.is_expected(found):
                     return False
@@ -357,8 +368,7 @@ class DynamoLedger:
         if not write.is_expected(state):
             return replace(others, begun=Begun.OUTRUN)
         hold_keys = (hold_key(None), hold_key(write.change.volume_id))
-        with self._table.readable():
-            holds = [parse_hold(seen[key]) for key in hold_keys if key in seen]
+        holds = [parse_hold(seen[key], self._unread) for key in hold_keys if key in seen]
         if hold := hold_on(holds, write.change.volume_id, now_s):
             return replace(others, begun=Begun.HELD, hold=hold)
         return replace(others, begun=_weigh(write, caps, volumes, micro_usd))
@@ -394,7 +404,9 @@ class _Write:
         return [action for told in self.told for action in told.actions]
 
     def is_expected(self, found: Item | None) -> bool:
-        return (found["revision"] if found else None) == self.change.expected_revision
+        if found is None or self.change.expected_revision is None:
+            return found is None and self.change.expected_revision is None
+        return bool(found.get("revision") == self.change.expected_revision)
 
     def as_expected(self, reserved: int | None) -> Condition:
         """That the state is the expected one, and reserves this."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from time import time_ns
@@ -10,15 +10,24 @@ from typing import Final
 from zlib import crc32
 
 from burstwatch.adapters.ledger_dynamodb_table import ABSENT, Action, Item, Key, put
+from burstwatch.core import stored
 from burstwatch.core.alerts import Alert
 from burstwatch.core.flips import Hold, WindowMark
-from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger import Change, EntryKind, ItemKind, LedgerEntry, States, VolumeState
+from burstwatch.core.reading_back import (
+    EVERYTHING,
+    Unread,
+    read_alert,
+    read_entry,
+    read_hold,
+    read_mark,
+    read_states,
+    unreadable,
+)
+from burstwatch.core.stored import UNREADABLE
 
 SHARDS: Final = 8
 """How many partitions the states are spread over: each takes some 1,000 of them in a second."""
-
-EVERYTHING: Final = "*"
-"""What a hold on no volume in particular is filed under."""
 
 HOLDS: Final = "holds"
 WINDOWS: Final = "windows"
@@ -62,10 +71,29 @@ def away_of(state: VolumeState | None) -> int | None:
     return round(min(max(0.0, flip.usd_per_month), _MOST_USD) * MICRO)
 
 
-def parse_states(bodies: Iterable[str]) -> dict[str, VolumeState]:
-    """By volume id; all at once, as one by one the JSON of 100,000 states takes twice as long."""
-    states = map(VolumeState.from_document, json.loads(f"[{','.join(bodies)}]"))
-    return {state.volume_id: state for state in sorted(states, key=lambda state: state.volume_id)}
+STATE_ATTRIBUTES: Final = ("sk", "revision", "body", "away")
+"""What ``parse_states`` needs of an item."""
+
+
+def parse_states(items: Iterable[Item], unread: Unread) -> States:
+    """By volume id; those that cannot be read are noted as well."""
+    kept = [
+        (item["sk"], item.get("revision"), item.get("body") if type(item.get("away", 0)) is int else None)
+        for item in items
+    ]
+    states = read_states(kept, lambda volume_id: describe_key(state_key(volume_id)))
+    for one in states.unread.values():
+        unread.add(one)
+    return states
+
+
+def describe_key(key: Key) -> str:
+    """Where an item is, as people look it up."""
+    return f"pk {key[0]!r}, sk {key[1]!r}"
+
+
+def _described(item: Item) -> str:
+    return describe_key((item["pk"], item["sk"]))
 
 
 def history_key(subject: str) -> str:
@@ -92,18 +120,19 @@ def about(entry: LedgerEntry) -> str:
     return " ".join(str(entry.body[key]) for key in ("alert_id", "channel") if key in entry.body)
 
 
-def parse_entries(volume_id: str, items: Iterable[Item]) -> list[LedgerEntry]:
+def parse_entries(volume_id: str, items: Iterable[Item], unread: Unread) -> list[LedgerEntry]:
     """Oldest first; those of one second as they were told."""
-    return [
-        LedgerEntry(
-            volume_id=volume_id,
-            revision=item["revision"],
-            kind=EntryKind(item["kind"]),
-            at_s=item["at_s"],
-            body=json.loads(item["body"]),
-        )
-        for item in sorted(items, key=lambda item: (item["at_s"], item["told_ns"]))
-    ]
+    read = (
+        (item, read_entry(volume_id, item, key=_described(item), unread=unread))
+        for item in sorted(items, key=_told_ns)
+    )
+    return sorted((entry for _, entry in read if entry is not None), key=lambda entry: entry.at_s)
+
+
+def _told_ns(item: Item) -> int:
+    """When it was told, which only puts things of one second in order."""
+    told_ns = item.get("told_ns")
+    return told_ns if isinstance(told_ns, int) else 0
 
 
 def waiting_key(channel: str) -> str:
@@ -126,9 +155,28 @@ def delivery_item(alert: Alert, channel: str, *, revision: int, told_ns: int) ->
 
 
 def parse_alert(item: Item) -> Alert:
-    """The inverse of ``delivery_item``."""
-    alert = Alert.from_document(json.loads(item["document"]))
-    return replace(alert, volume_id=item.get("volume_id"))
+    """The inverse of ``delivery_item``, of an item that ``readable_delivery`` let pass."""
+    return read_alert(item["document"], item.get("volume_id"))
+
+
+def readable_delivery(item: Item, unread: Unread) -> bool:
+    """Whether an item on its way to a channel can be read; one that cannot stays, and is noted."""
+    try:
+        alert = parse_alert(item)
+        if alert.alert_id != item["sk"]:
+            raise ValueError(f"it is alert {alert.alert_id!r}")
+        for name in ("revision", "told_ns", "attempts"):
+            stored.whole(item[name])
+        for name in ("time_s", "claimed_until_s", "draft_until_s"):
+            stored.instant(item.get(name, 0))
+        for name in ("sent_as", "sent_in", "bundle", "last_error"):
+            stored.text(item.get(name, ""))
+        if ("sent_as" in item) != ("sent_in" in item):
+            raise ValueError("it is half in a digest")
+    except UNREADABLE as error:
+        unread.add(unreadable(ItemKind.ALERT, item["pk"], _described(item), error))
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +265,9 @@ def hold_item(hold: Hold, *, written: str) -> Item:
     }
 
 
-def parse_hold(item: Item) -> Hold:
+def parse_hold(item: Item, unread: Unread) -> Hold:
     """The inverse of ``hold_item``."""
-    return Hold(
-        volume_id=None if item["sk"] == EVERYTHING else item["sk"],
-        by=item["placed_by"],
-        reason=item["reason"],
-        placed_at_s=item["placed_at_s"],
-        until_s=item["until_s"],
-    )
+    return read_hold(item["sk"], item, key=_described(item), unread=unread)
 
 
 def mark_item(mark: WindowMark) -> Item:
@@ -240,12 +282,6 @@ def mark_item(mark: WindowMark) -> Item:
     return item if mark.until_s is None else item | {"until_s": mark.until_s}
 
 
-def parse_mark(item: Item) -> WindowMark:
+def parse_mark(item: Item, unread: Unread) -> WindowMark:
     """The inverse of ``mark_item``."""
-    return WindowMark(
-        name=item["sk"],
-        starts=bool(item["starts"]),
-        by=item["marked_by"],
-        at_s=item["at_s"],
-        until_s=item.get("until_s"),
-    )
+    return read_mark(item["sk"], item, key=_described(item), unread=unread)

@@ -13,6 +13,7 @@ from burstwatch.adapters.ledger_dynamodb_items import (
     delivery_item,
     entry_item,
     parse_alert,
+    readable_delivery,
     waiting_key,
     without,
 )
@@ -31,6 +32,7 @@ from burstwatch.adapters.ledger_dynamodb_table import (
 )
 from burstwatch.core.alerts import Alert
 from burstwatch.core.ledger import Delivery, EntryKind, LedgerEntry
+from burstwatch.core.reading_back import Unread
 
 _FREE: Final = (
     "attribute_exists(pk) AND attribute_not_exists(draft_until_s)"
@@ -52,27 +54,30 @@ class Outbox:
     draft of it, which is not sent; each part bound to this bundle; the draft published, in one write. A draft
     that its maker left is given up by whoever wants one of its parts. Bundles have names that never come
     again, so what was given up can never be published: no alert is lost or told twice in any race.
+
+    An item that cannot be read is left where it is, as if it were not there; the parts of a digest that
+    cannot be read go out by themselves.
     """
 
-    def __init__(self, table: Table, *, owner: str, clock: Callable[[], float]) -> None:
+    def __init__(self, table: Table, *, owner: str, clock: Callable[[], float], unread: Unread) -> None:
         self._table = table
         self._owner = owner
         self._clock = clock
+        self._unread = unread
 
     def waiting(self, channels: Sequence[str]) -> list[Delivery]:
         asked, now_s = list(dict.fromkeys(channels)), self._clock()
         listed = zip(asked, self._table.each(self._items, asked), strict=True)
-        with self._table.readable():
-            found = [
-                (item["time_s"], item["told_ns"], channel, item)
-                for channel, items in listed
-                for item in items.values()
-                if "draft_until_s" not in item and not _is_bundled(item, items, now_s)
-            ]
-            return [
-                Delivery(alert=parse_alert(item), channel=channel, attempts=item["attempts"])
-                for _, _, channel, item in sorted(found, key=lambda each: each[:2])
-            ]
+        found = [
+            (item["time_s"], item["told_ns"], channel, item)
+            for channel, items in listed
+            for item in items.values()
+            if "draft_until_s" not in item and not _is_bundled(item, items, now_s)
+        ]
+        return [
+            Delivery(alert=parse_alert(item), channel=channel, attempts=item["attempts"])
+            for _, _, channel, item in sorted(found, key=lambda each: each[:2])
+        ]
 
     def claim(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
         key = _key(delivery)
@@ -108,7 +113,7 @@ class Outbox:
         """Record it of every part, and of the digest last: one that stops half-way is sent again."""
         key = _key(delivery)
         sent = self._table.get(key)
-        if sent is None:
+        if sent is None or not readable_delivery(sent, self._unread):
             return
         is_alone = not {"bundle", "sent_in"} & sent.keys()
         items = {key[1]: sent} if is_alone else self._items(delivery.channel)
@@ -171,6 +176,8 @@ class Outbox:
             digest = self._table.get(key)
             if digest is None or digest.get("bundle") != item["sent_in"]:
                 return True
+            if not readable_delivery(digest, self._unread):
+                return True
             if digest.get("draft_until_s", inf) > now_s:
                 return False
             self._drop(digest)
@@ -181,7 +188,8 @@ class Outbox:
         self._table.write([delete((draft["pk"], draft["sk"]), is_same)])
 
     def _items(self, channel: str) -> dict[str, Item]:
-        return {item["sk"]: item for item in self._table.query(waiting_key(channel))}
+        items = self._table.query(waiting_key(channel))
+        return {item["sk"]: item for item in items if readable_delivery(item, self._unread)}
 
     def _do(self, told: Sequence[Told]) -> None:
         """Do what another process has not done before."""

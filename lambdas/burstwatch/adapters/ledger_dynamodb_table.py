@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
 from burstwatch.core.errors import BurstwatchError, LedgerError
-from burstwatch.core.ledger import UNREADABLE
+from burstwatch.core.stored import UNREADABLE
 from burstwatch.core.words import printable
 
 T = TypeVar("T")
@@ -331,7 +331,10 @@ def _typed(value: Any) -> dict[str, Any]:
 def _plain(typed: tuple[str, Any]) -> Any:
     match typed:
         case ("N", number):
-            return float(number) if re.search(r"[.eE]", number) else int(number)
+            try:
+                return int(number)
+            except ValueError:
+                return float(number)
         case ("SS", members):
             return frozenset(members)
         case (_, value):

@@ -9,7 +9,9 @@ from os import urandom
 from typing import Any, Final
 
 from burstwatch.adapters.ledger_dynamodb_table import ABSENT, Item, Key, Table, unchanged, update
-from burstwatch.core.ledger import CLOCKS_AGREE_S, Roster, TickKind
+from burstwatch.core import stored
+from burstwatch.core.ledger import CLOCKS_AGREE_S, ItemKind, Roster, TickKind
+from burstwatch.core.reading_back import Unread
 
 _CHUNK_BYTES: Final = 360_000
 """An item holds 400 KB at most."""
@@ -20,22 +22,23 @@ class Ticks:
 
     A new roster is written whole under a new name, then the tick names it, then the old one goes. A fleet
     that is the same as before is not written again, and what was read of it is kept.
+
+    What cannot be read of a tick is taken for absent, and written over by the next.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, *, unread: Unread) -> None:
         self._table = table
+        self._unread = unread
         self._read: tuple[str, frozenset[int]] | None = None
+        self._is_lost = False
 
     def claim(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
         latest_s, tries = now_s + lease_s + CLOCKS_AGREE_S, count()
         while True:
             tick = self._tick(kind)
-            running = [
-                (other_s, until_s)
-                for other_s, until_s in json.loads(tick.get("claims", "[]"))
-                if now_s < until_s <= latest_s
-            ]
-            is_completed = tick_s <= tick.get("completed_s", -1) <= latest_s
+            claimed_s, completed_s = self._claims(kind, tick), self._completed_s(kind, tick)
+            running = [(other_s, until_s) for other_s, until_s in claimed_s if now_s < until_s <= latest_s]
+            is_completed = completed_s is not None and tick_s <= completed_s <= latest_s
             if is_completed or any(other_s >= tick_s for other_s, _ in running):
                 return False
             claims = json.dumps([*running, (tick_s, now_s + lease_s)])
@@ -49,10 +52,11 @@ class Ticks:
         packed, tries = None if roster is None else _pack(roster), count()
         while True:
             tick = self._tick(kind)
-            if tick.get("completed_s", tick_s) > tick_s:
+            if (completed_s := self._completed_s(kind, tick)) is not None and completed_s > tick_s:
                 return
             new: dict[str, Any] = {"completed_s": tick_s}
-            if packed is not None and tick.get("fleet") != _digest(packed):
+            is_new = packed is not None and (self._is_lost or tick.get("fleet") != _digest(packed))
+            if packed is not None and is_new:
                 new |= {"fleet": _digest(packed), "roster": self._store(packed), "roster_bytes": len(packed)}
             sets = ", ".join(f"{name} = :{name}" for name in new)
             values = {f":{name}": value for name, value in new.items()}
@@ -66,23 +70,46 @@ class Ticks:
 
     def roster(self) -> Roster | None:
         while "roster" in (tick := self._tick(TickKind.SWEEP)):
-            fingerprints = self._fingerprints(tick)
-            if fingerprints is not None:
-                return Roster(tick_s=tick["completed_s"], fingerprints=fingerprints)
+            found = self._unread.read(
+                ItemKind.TICK, TickKind.SWEEP, _described(TickKind.SWEEP), lambda: self._roster(tick)
+            )
+            self._is_lost = found is None
+            if found is not None or self._tick(TickKind.SWEEP).get("roster") == tick["roster"]:
+                return found
         return None
 
-    def _fingerprints(self, tick: Item) -> frozenset[int] | None:
-        """None where another roster has taken its place meanwhile."""
-        if self._read is None or self._read[0] != tick["roster"]:
-            items = self._table.query(_roster_key(tick["roster"]))
-            packed = b"".join(item["fingerprints"] for item in items)
-            if len(packed) != tick["roster_bytes"]:
-                if self._tick(TickKind.SWEEP).get("roster") != tick["roster"]:
-                    return None
-                with self._table.readable():
-                    raise ValueError(f"{len(packed)} of a roster's {tick['roster_bytes']} bytes are there")
-            self._read = tick["roster"], _unpack(packed)
-        return self._read[1]
+    def _roster(self, tick: Item) -> Roster:
+        """What a tick names.
+
+        Raises:
+            one of ``UNREADABLE``: it cannot be read, or another has taken its place meanwhile.
+        """
+        name, size_bytes = stored.text(tick["roster"]), stored.whole(tick["roster_bytes"])
+        if self._read is None or self._read[0] != name:
+            packed = b"".join(item["fingerprints"] for item in self._table.query(_roster_key(name)))
+            if len(packed) != size_bytes:
+                raise ValueError(f"{len(packed)} of a roster's {size_bytes} bytes are there")
+            self._read = name, _unpack(packed)
+        return Roster(tick_s=stored.whole(tick["completed_s"]), fingerprints=self._read[1])
+
+    def _claims(self, kind: TickKind, tick: Item) -> list[tuple[int, float]]:
+        """Which ticks are claimed, and until when."""
+
+        def read() -> list[tuple[int, float]]:
+            claims = json.loads(tick.get("claims", "[]"))
+            return [(stored.whole(other_s), stored.instant(until_s)) for other_s, until_s in claims]
+
+        return self._unread.read(ItemKind.TICK, kind, _described(kind), read) or []
+
+    def _completed_s(self, kind: TickKind, tick: Item) -> int | None:
+        """The last tick that was completed; None before the first."""
+        return (
+            self._unread.read(
+                ItemKind.TICK, kind, _described(kind), lambda: stored.whole(tick["completed_s"])
+            )
+            if "completed_s" in tick
+            else None
+        )
 
     def _store(self, packed: bytes) -> str:
         """The name that the roster is found under."""
@@ -94,8 +121,10 @@ class Ticks:
 
     def _remove(self, tick: Item) -> None:
         """Let go of the roster that this tick named."""
-        for key, _ in _chunks(tick.get("roster", ""), tick.get("roster_bytes", 0)):
-            self._table.remove(key)
+        name, size_bytes = tick.get("roster", ""), tick.get("roster_bytes", 0)
+        if isinstance(size_bytes, int):  # else where it ends is not known, and its items stay
+            for key, _ in _chunks(str(name), size_bytes):
+                self._table.remove(key)
 
     def _tick(self, kind: TickKind) -> Item:
         return self._table.get(_key(kind)) or {}
@@ -103,6 +132,11 @@ class Ticks:
 
 def _key(kind: TickKind) -> Key:
     return "ledger", f"{kind} tick"
+
+
+def _described(kind: TickKind) -> str:
+    pk, sk = _key(kind)
+    return f"pk {pk!r}, sk {sk!r}"
 
 
 def _roster_key(name: str) -> str:

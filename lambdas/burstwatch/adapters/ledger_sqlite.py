@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -23,27 +24,38 @@ from burstwatch.adapters.ledger_sqlite_file import (
     identify,
     start_anew,
 )
+from burstwatch.core import stored
 from burstwatch.core.alerts import Alert
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import Direction, Hold, WindowMark, hold_on
 from burstwatch.core.ledger import (
     CLOCKS_AGREE_S,
-    UNREADABLE,
     Beginning,
     Begun,
     Caps,
     Change,
     Delivery,
     EntryKind,
+    ItemKind,
     LedgerEntry,
     Roster,
+    States,
     TickKind,
-    VolumeState,
+    Unreadable,
 )
+from burstwatch.core.reading_back import (
+    EVERYTHING,
+    Unread,
+    read_alert,
+    read_entry,
+    read_hold,
+    read_mark,
+    read_states,
+    unreadable,
+)
+from burstwatch.core.stored import UNREADABLE
 from burstwatch.core.words import printable
 
-_EVERYTHING: Final = "*"
-"""What a hold on no volume in particular is filed under."""
 _format: Final = json.JSONEncoder(separators=(",", ":")).encode
 _LONGEST_SAID: Final = 200
 _ROUNDING_USD: Final = 1e-6
@@ -66,6 +78,7 @@ class SqliteLedger:
         self._file = identify(path)
         self._owner = os.urandom(8).hex()
         self._lock = Lock()
+        self._unread = Unread()
 
     @classmethod
     def open(cls, path: Path, *, lock_timeout_s: float = 5.0) -> Self:
@@ -111,19 +124,28 @@ class SqliteLedger:
     def location(self) -> str:
         return f"sqlite:{self._path}"
 
-    def states(self) -> dict[str, VolumeState]:
-        with self._reading() as connection:
-            rows = connection.execute("SELECT volume_id, body FROM states ORDER BY volume_id").fetchall()
-            return _parse_states(rows)
+    def take_unreadable(self) -> list[Unreadable]:
+        return self._unread.take()
 
-    def states_of(self, volume_ids: AbstractSet[str]) -> dict[str, VolumeState]:
+    def states(self) -> States:
+        with self._reading() as connection:
+            rows = connection.execute("SELECT volume_id, revision, body FROM states").fetchall()
+            return self._read_states(rows)
+
+    def states_of(self, volume_ids: AbstractSet[str]) -> States:
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT volume_id, body FROM states"
-                " WHERE volume_id IN (SELECT value FROM json_each(?)) ORDER BY volume_id",
+                "SELECT volume_id, revision, body FROM states"
+                " WHERE volume_id IN (SELECT value FROM json_each(?))",
                 (json.dumps(list(volume_ids)),),
             ).fetchall()
-            return _parse_states(rows)
+            return self._read_states(rows)
+
+    def _read_states(self, rows: Sequence[tuple[Any, Any, Any]]) -> States:
+        states = read_states(rows, partial(_row, "states"))
+        for one in states.unread.values():
+            self._unread.add(one)
+        return states
 
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
         with self._writing() as connection:
@@ -134,7 +156,8 @@ class SqliteLedger:
         self, change: Change, caps: Caps, *, now_s: float, heeds_holds: bool, channels: Sequence[str]
     ) -> Beginning:
         with self._writing() as connection:
-            hold = hold_on(_holds(connection), change.volume_id, now_s) if heeds_holds else None
+            holds = self._holds(connection).values() if heeds_holds else ()
+            hold = hold_on(holds, change.volume_id, now_s)
             beginning = _answer(connection, change, caps, hold)
             if beginning.begun is Begun.RECORDED:
                 _apply(connection, change, channels=_channels_with(connection, channels))
@@ -142,7 +165,21 @@ class SqliteLedger:
 
     def holds(self, now_s: float) -> list[Hold]:
         with self._reading() as connection:
-            return [hold for hold in _holds(connection) if hold.until_s > now_s]
+            holds = [hold for hold in self._holds(connection).values() if hold.until_s > now_s]
+            return sorted(holds, key=lambda hold: -hold.until_s)
+
+    def _holds(self, connection: sqlite3.Connection) -> dict[Any, Hold]:
+        """Every hold that nobody lifted, by what it is filed under."""
+        names = ("placed_by", "reason", "placed_at_s", "until_s")
+        rows = connection.execute(
+            "SELECT subject, placed_by, reason, placed_at_s, until_s FROM holds ORDER BY subject"
+        )
+        return {
+            subject: read_hold(
+                subject, dict(zip(names, row, strict=True)), key=_row("holds", subject), unread=self._unread
+            )
+            for subject, *row in rows.fetchall()
+        }
 
     def place_hold(self, hold: Hold) -> None:
         """Keep a volume, or everything, as it is; a hold on the same is replaced."""
@@ -159,23 +196,33 @@ class SqliteLedger:
         """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
         subject = _subject(volume_id)
         with self._writing() as connection:
-            hold = next((hold for hold in _holds(connection) if hold.volume_id == volume_id), None)
-            connection.execute("DELETE FROM holds WHERE subject = ?", (subject,))
-            if hold is None or hold.until_s <= at_s:
+            holds = self._holds(connection)
+            ending = [s for s, hold in holds.items() if s == subject or hold.volume_id is volume_id is None]
+            connection.executemany("DELETE FROM holds WHERE subject = ?", [(each,) for each in ending])
+            lasting = [holds[each] for each in ending if holds[each].until_s > at_s]
+            if not lasting:
                 return None
+            hold = holds[subject] if subject in ending and holds[subject] in lasting else lasting[0]
             body = {"by": by, "reason": hold.reason, "until_s": hold.until_s}
             _tell(connection, subject, EntryKind.RELEASED, at_s, body)
             return hold
 
     def window_marks(self) -> dict[str, WindowMark]:
         with self._reading() as connection:
+            names = ("starts", "marked_by", "at_s", "until_s")
             rows = connection.execute(
                 "SELECT name, starts, marked_by, at_s, until_s FROM window_marks ORDER BY name"
-            ).fetchall()
-            return {
-                name: WindowMark(name=name, starts=bool(starts), by=by, at_s=at_s, until_s=until_s)
-                for name, starts, by, at_s, until_s in rows
-            }
+            )
+            marks = [
+                read_mark(
+                    name,
+                    dict(zip(names, row, strict=True)),
+                    key=_row("window_marks", name),
+                    unread=self._unread,
+                )
+                for name, *row in rows.fetchall()
+            ]
+            return {mark.name: mark for mark in marks}
 
     def mark_window(self, mark: WindowMark) -> None:
         """Start or stop a window by hand: what was said last counts, whatever the clocks say."""
@@ -205,21 +252,22 @@ class SqliteLedger:
 
     def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
         with self._reading() as connection:
+            names = ("revision", "kind", "at_s", "body")
             rows = connection.execute(
-                "SELECT revision, kind, at_s, body FROM entries"
+                "SELECT id, revision, kind, at_s, body FROM entries"
                 " WHERE volume_id = ? AND at_s >= ? ORDER BY at_s, id",
                 (volume_id, since_s),
             ).fetchall()
-            return [
-                LedgerEntry(
-                    volume_id=volume_id,
-                    revision=revision,
-                    kind=EntryKind(kind),
-                    at_s=at_s,
-                    body=json.loads(body),
+            read = (
+                read_entry(
+                    volume_id,
+                    dict(zip(names, row, strict=True)),
+                    key=_row("entries", number),
+                    unread=self._unread,
                 )
-                for revision, kind, at_s, body in rows
-            ]
+                for number, *row in rows
+            )
+            return [entry for entry in read if entry is not None]
 
     def roster(self) -> Roster | None:
         with self._reading() as connection:
@@ -228,7 +276,12 @@ class SqliteLedger:
                 " WHERE kind = ? AND fingerprints IS NOT NULL",
                 (TickKind.SWEEP,),
             ).fetchone()
-            return Roster(tick_s=row[0], fingerprints=_unpack(row[1])) if row else None
+            return self._unread.read(
+                ItemKind.TICK,
+                TickKind.SWEEP,
+                _row("completed_ticks", TickKind.SWEEP),
+                lambda: Roster(tick_s=stored.whole(row[0]), fingerprints=_unpack(row[1])) if row else None,
+            )
 
     def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
         """As the port says; what a clock that was ahead has left in the future stops nobody."""
@@ -266,17 +319,47 @@ class SqliteLedger:
                 _bundle(connection, set(alert_ids), digest, channel)
 
     def waiting(self, *, channels: Sequence[str]) -> list[Delivery]:
+        """As the port says; the parts of a digest that cannot be read go out by themselves."""
+        found, parked = self._waiting(channels)
+        if parked and self._unbundle(parked):
+            found, _ = self._waiting(channels)
+        return found
+
+    def _waiting(self, channels: Sequence[str]) -> tuple[list[Delivery], list[tuple[str, str]]]:
+        """What waits, and the channel and id of each that cannot be read."""
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT document, volume_id, channel, attempts FROM deliveries"
+                "SELECT id, alert_id, document, volume_id, revision, time_s, channel, attempts,"
+                " claimed_until_s FROM deliveries"
                 " WHERE sent_as = alert_id AND channel IN (SELECT value FROM json_each(?))"
                 " ORDER BY time_s, id",
                 (json.dumps(list(channels)),),
             ).fetchall()
-            return [
-                Delivery(alert=_parse_alert(document, volume_id), channel=channel, attempts=attempts)
-                for document, volume_id, channel, attempts in rows
-            ]
+        found: list[Delivery] = []
+        parked: list[tuple[str, str]] = []
+        for number, alert_id, document, volume_id, revision, time_s, channel, attempts, claimed_s in rows:
+            try:
+                alert = read_alert(document, volume_id)
+                if alert.alert_id != alert_id:
+                    raise ValueError(f"it is alert {alert.alert_id!r}")
+                stored.whole(revision)
+                stored.instant(time_s)
+                stored.instant(claimed_s or 0)
+                found.append(Delivery(alert=alert, channel=channel, attempts=stored.whole(attempts)))
+            except UNREADABLE as error:
+                self._unread.add(unreadable(ItemKind.ALERT, channel, _row("deliveries", number), error))
+                parked.append((channel, alert_id))
+        return found, parked
+
+    def _unbundle(self, digests: Sequence[tuple[str, str]]) -> bool:
+        """Let the parts of these digests go out by themselves; False where they have none."""
+        with self._writing() as connection:
+            freed = connection.executemany(
+                "UPDATE deliveries SET sent_as = alert_id"
+                " WHERE channel = ? AND sent_as = ? AND alert_id != sent_as",
+                digests,
+            )
+            return freed.rowcount > 0
 
     def claim(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
         with self._writing() as connection:
@@ -404,24 +487,12 @@ def _weigh(change: Change, caps: Caps, others: Beginning) -> Begun:
 
 
 def _subject(volume_id: str | None) -> str:
-    return _EVERYTHING if volume_id is None else volume_id
+    return EVERYTHING if volume_id is None else volume_id
 
 
-def _holds(connection: sqlite3.Connection) -> list[Hold]:
-    """Every hold that nobody lifted, the one that lasts longest first."""
-    rows = connection.execute(
-        "SELECT subject, placed_by, reason, placed_at_s, until_s FROM holds ORDER BY until_s DESC, subject"
-    ).fetchall()
-    return [
-        Hold(
-            volume_id=None if subject == _EVERYTHING else subject,
-            by=by,
-            reason=reason,
-            placed_at_s=placed_at_s,
-            until_s=until_s,
-        )
-        for subject, by, reason, placed_at_s, until_s in rows
-    ]
+def _row(table: str, name: Any) -> str:
+    """Where a row is, as people look it up."""
+    return f"table {table}, {name!s}"
 
 
 def _tell(
@@ -525,22 +596,11 @@ def _record_delivered(connection: sqlite3.Connection, message_id: str, channel: 
     connection.execute("DELETE FROM deliveries WHERE channel = :channel AND sent_as = :message_id", given)
 
 
-def _parse_states(rows: Sequence[tuple[str, str]]) -> dict[str, VolumeState]:
-    """All at once: one by one the JSON of 100,000 states takes twice as long."""
-    documents = json.loads(f"[{','.join(body for _, body in rows)}]")
-    return {
-        volume_id: VolumeState.from_document(document)
-        for (volume_id, _), document in zip(rows, documents, strict=True)
-    }
-
-
-def _parse_alert(document: str, volume_id: str | None) -> Alert:
-    return replace(Alert.from_document(json.loads(document)), volume_id=volume_id)
-
-
 def _pack(fingerprints: frozenset[int]) -> bytes:
     return struct.pack(f"<{len(fingerprints)}Q", *fingerprints)
 
 
 def _unpack(packed: bytes) -> frozenset[int]:
+    if len(packed) % 8:
+        raise ValueError(f"a roster of {len(packed)} bytes, which is no multiple of 8")
     return frozenset(struct.unpack(f"<{len(packed) // 8}Q", packed))

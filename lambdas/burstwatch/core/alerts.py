@@ -7,6 +7,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final, Self
 
+from burstwatch.core import stored
 from burstwatch.core.assess import Assessment
 from burstwatch.core.cause_words import cause_sentences, describe_fall
 from burstwatch.core.causes import Fall
@@ -158,16 +159,37 @@ class Alert:
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
         return cls(
-            alert_id=document["alert_id"],
+            alert_id=stored.text(document["alert_id"]),
             kind=AlertKind(document["kind"]),
             level=Level(document["level"]),
             previous_level=Level(document["previous_level"]),
-            volume_id=document["volume"].get("volume_id"),
-            time_s=int(datetime.fromisoformat(document["time"]).timestamp()),
-            is_reminder=document["is_reminder"],
-            **{key: document[key] for key in ("volume", "reading", "forecast", "evidence")},
-            **{key: document[key] for key in ("action", "runbook", "console_url")},
+            volume_id=_TEXT(document["volume"].get("volume_id")),
+            time_s=int(stored.instant(datetime.fromisoformat(document["time"]).timestamp())),
+            is_reminder=stored.flag(document["is_reminder"]),
+            volume=_facts(document["volume"]),
+            reading=_facts(document["reading"]),
+            forecast=_facts(document["forecast"]),
+            evidence=stored.mapping(document["evidence"]),
+            **{key: _TEXT(document[key]) for key in ("action", "runbook", "console_url")},
         )
+
+
+_TEXT: Final = stored.or_none(stored.text)
+_NUMBER: Final = stored.or_none(stored.number)
+
+
+def _facts(document: Any) -> Mapping[str, Any]:
+    """Facts about a volume, of which those that are compared or counted are numbers."""
+    facts = stored.mapping(document)
+    for name, value in facts.items():
+        if name in _NUMBERS or name.endswith("_s"):
+            _NUMBER(value)
+        elif isinstance(value, dict | list):
+            raise ValueError(f"{name} is no single value")
+    return facts
+
+
+_NUMBERS: Final = frozenset({"burst_balance_pct", "credits", "baseline_iops", "size_gib", "drain_per_s"})
 
 
 def urgency(alert: Alert) -> Level:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final, Self
 
+from burstwatch.core import stored
 from burstwatch.core.prices import Configuration, VolumeType
 
 WATCHDOG: Final = "watchdog"
@@ -19,9 +20,6 @@ QUOTA_SPAN_S: Final = 24 * 3600
 
 SAME_START_S: Final = 5
 """A modification's start as we saw it and as AWS tells it differ by less than this."""
-
-_FARTHEST_S: Final = 253_402_300_800
-"""The end of the year 9999."""
 
 
 class Direction(StrEnum):
@@ -67,10 +65,7 @@ class Spent:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
-        direction = document["direction"]
-        return cls(
-            at_s=document["at_s"], by=document["by"], direction=Direction(direction) if direction else None
-        )
+        return cls(**stored.known_fields(document, _SPENT_READERS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,19 +135,11 @@ class Flip:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
-        values = dict(document)
-        for name, kind in _ENUMS.items():
-            values[name] = kind(values[name])
-        for name in _CONFIGURATIONS:
-            values[name] = configuration_from(values[name])
-        if "previous" in values:
-            values["previous"] = cls.from_document(values["previous"])
-        return cls(**values)
+        return cls(**stored.known_fields(document, _FLIP_READERS))
 
 
 _CONFIGURATIONS: Final = ("original", "target")
 _NESTED: Final = (*_CONFIGURATIONS, "previous")
-_ENUMS: Final = {"phase": Phase, "direction": Direction, "cause": Cause}
 _DEFAULTS: Final[Mapping[str, Any]] = {
     field.name: field.default for field in Flip.__dataclass_fields__.values()
 }
@@ -169,11 +156,40 @@ def configuration_document(configuration: Configuration) -> dict[str, Any]:
 
 def configuration_from(document: Mapping[str, Any]) -> Configuration:
     """The inverse of ``configuration_document``."""
-    return Configuration(
-        volume_type=VolumeType(document["volume_type"]),
-        iops=document["iops"],
-        throughput_mib_s=document["throughput_mib_s"],
-    )
+    return Configuration(**stored.known_fields(document, _CONFIGURATION_READERS))
+
+
+_CONFIGURATION_READERS: Final[Mapping[str, stored.Read]] = {
+    "volume_type": VolumeType,
+    "iops": stored.or_none(stored.iops),
+    "throughput_mib_s": stored.or_none(stored.throughput),
+}
+_SPENT_READERS: Final[Mapping[str, stored.Read]] = {
+    "at_s": stored.instant,
+    "by": stored.text,
+    "direction": stored.or_none(Direction),
+}
+_FLIP_READERS: Final[Mapping[str, stored.Read]] = {
+    "phase": Phase,
+    "direction": Direction,
+    "intent_id": stored.text,
+    "cause": Cause,
+    "by": stored.text,
+    "original": configuration_from,
+    "target": configuration_from,
+    "size_gib": stored.size_gib,
+    "asked_at_s": stored.instant,
+    "because": stored.text,
+    "stays": stored.flag,
+    "return_after_s": stored.instant,
+    "usd_per_month": stored.number,
+    "previous": Flip.from_document,
+    "started_at_s": stored.instant,
+    "reached_at_s": stored.instant,
+    "unseen_since_s": stored.instant,
+    "stuck_told": stored.flag,
+    "left_told_at_s": stored.instant,
+}
 
 
 def intent_id(volume_id: str, revision: int) -> str:
@@ -222,7 +238,8 @@ def hold_on(holds: Iterable[Hold], volume_id: str, now_s: float) -> Hold | None:
 class WindowMark:
     """A window started by hand (``starts`` until ``until_s``, or until it is stopped), or stopped.
 
-    Occurrences of a stopped window that begin before ``until_s`` are left out.
+    Occurrences of a stopped window that begin before ``until_s`` are left out. One that is not ``is_known``
+    cannot be read: whether the window was started or stopped is not known, so it moves no volume either way.
     """
 
     name: str
@@ -230,6 +247,7 @@ class WindowMark:
     by: str
     at_s: int
     until_s: int | None = None
+    is_known: bool = True
 
     def __post_init__(self) -> None:
         _check_instants(self.at_s, self.at_s if self.until_s is None else self.until_s)
@@ -242,5 +260,5 @@ def _check_instants(*instants_s: float) -> None:
         ValueError, TypeError: naming the first.
     """
     for at_s in instants_s:
-        if not 0 <= at_s < _FARTHEST_S:
+        if not 0 <= at_s < stored.FARTHEST_S:
             raise ValueError(f"{at_s} is no instant from 1970 to 9999")

@@ -1,11 +1,12 @@
 """What is remembered between two looks, and the one durable place that remembers it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, Protocol, Self
 
+from burstwatch.core import stored
 from burstwatch.core.alerts import Alert
 from burstwatch.core.assess import UnknownReason
 from burstwatch.core.flips import Flip, Hold, Spent, WindowMark
@@ -82,27 +83,101 @@ class VolumeState:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_document``."""
-        values = dict(document)
-        for name, read in _READERS.items():
-            if values.get(name) is not None:
-                values[name] = read(values[name])
-        return cls(**values)
+        """The inverse of ``to_document``; fields of a later version are left out.
 
+        So an upgrade can be rolled back. A version that adds something which an older one must not overlook
+        raises the layout of the ledger instead, and the older one leaves that ledger alone.
+        """
+        return cls(**stored.known_fields(document, _READERS))
 
-UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
-"""What reading back a document raises where it is not one that any version wrote."""
 
 _FIELDS: Final = {field.name: field.default for field in fields(VolumeState)}
-_READERS: Final[Mapping[str, Any]] = {
+_READERS: Final[Mapping[str, stored.Read]] = {
+    "volume_id": stored.text,
+    "revision": stored.whole,
     "level": Level,
-    "alerted_level": Level,
+    "level_since_s": stored.instant,
     "unknown_reason": UnknownReason,
+    "unknown_since_s": stored.instant,
+    "alerted_level": Level,
+    "alerted_at_s": stored.instant,
+    "gap_alerted": stored.flag,
+    "next_look_at_s": stored.instant,
+    "arrived_at_s": stored.instant,
+    "smaller_size_gib": stored.size_gib,
+    "modified_at_s": stored.instant,
+    "balance_pct": stored.percentage,
+    "balance_at_s": stored.instant,
     "flip": Flip.from_document,
     "lost": Flip.from_document,
-    "stall": Stall.from_document,
     "spent": lambda spent: tuple(map(Spent.from_document, spent)),
+    "failures": stored.whole,
+    "retry_at_s": stored.instant,
+    "contested_at_s": stored.instant,
+    "returned_at_s": stored.instant,
+    "refusal_told": stored.text,
+    "critical_told": stored.flag,
+    "missed_told_s": stored.instant,
+    "missing_since_s": stored.instant,
+    "stall": Stall.from_document,
+    "stall_told_at_s": stored.instant,
 }
+"""One for each field, or it would be left out."""
+
+
+class ItemKind(StrEnum):
+    """What an item of the ledger is."""
+
+    STATE = "state"
+    HOLD = "hold"
+    WINDOW = "window"
+    ALERT = "alert"
+    ENTRY = "history entry"
+    TICK = "tick"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """An item of the ledger that cannot be read. It stays as it is, and is never taken for absent.
+
+    ``subject`` is the volume, window, channel or schedule that it is about; ``key`` says where it is.
+    ``revision`` and ``content`` are those of a state, as far as they can be told.
+    """
+
+    kind: ItemKind
+    subject: str
+    key: str
+    why: str
+    revision: int | None = None
+    content: str = ""
+
+    def __str__(self) -> str:
+        said = f"the {self.kind} of {self.subject} in the ledger ({self.key}) cannot be read: {self.why};"
+        return f"{said} {_NEXT_STEP[self.kind]}"
+
+
+_NEWEST: Final = "use the newest burstwatch that ever wrote to this ledger"
+_NEXT_STEP: Final[Mapping[ItemKind, str]] = {
+    ItemKind.STATE: f"the volume is not judged or modified: {_NEWEST}, or give up what is remembered of it"
+    " with burstctl release VOLUME",
+    ItemKind.HOLD: "everything is held until burstctl release --all",
+    ItemKind.WINDOW: "it moves no volume until burstctl window start or stop says it again",
+    ItemKind.ALERT: f"it is kept and not sent: {_NEWEST}",
+    ItemKind.ENTRY: f"it is left out: {_NEWEST}",
+    ItemKind.TICK: "it is taken for absent: everything is swept",
+}
+
+
+class States(dict[str, VolumeState]):
+    """The states by volume id; ``unread`` are those that are there and cannot be read."""
+
+    __slots__ = ("unread",)
+
+    def __init__(
+        self, found: Mapping[str, VolumeState] | None = None, unread: Iterable[Unreadable] = ()
+    ) -> None:
+        super().__init__(found or {})
+        self.unread = {one.subject: one for one in unread}
 
 
 class EntryKind(StrEnum):
@@ -215,18 +290,29 @@ class Roster:
 
 
 class Ledger(Protocol):
-    """The only durable truth. Every method is atomic; two processes may use one ledger at once."""
+    """The only durable truth. Every method is atomic; two processes may use one ledger at once.
+
+    What is read is checked item by item: one that cannot be read hides no other, and ``take_unreadable``
+    names it.
+    """
 
     @property
     def location(self) -> str:
         """Where it is, as ``--ledger`` takes it."""
         ...
 
-    def states(self) -> dict[str, VolumeState]:
-        """Every volume with anything going on, by volume id."""
+    def take_unreadable(self) -> list[Unreadable]:
+        """What this object came across since the last call and could not read, each item once."""
         ...
 
-    def states_of(self, volume_ids: AbstractSet[str]) -> dict[str, VolumeState]:
+    def states(self) -> States:
+        """Every volume with anything going on, by volume id.
+
+        One that cannot be read is ``unread``; a change that takes it for absent is not applied.
+        """
+        ...
+
+    def states_of(self, volume_ids: AbstractSet[str]) -> States:
         """Those of ``states`` that belong to these volumes."""
         ...
 
@@ -241,7 +327,7 @@ class Ledger(Protocol):
         ...
 
     def holds(self, now_s: float) -> list[Hold]:
-        """The holds that last, the one that lasts longest first."""
+        """The holds that last, the one that lasts longest first; one that cannot be read holds everything."""
         ...
 
     def place_hold(self, hold: Hold) -> None:
@@ -249,11 +335,17 @@ class Ledger(Protocol):
         ...
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
-        """End the hold on a volume, or on everything, and say which it was; None where there was none."""
+        """End the hold on a volume, or on everything, and say which it was; None where there was none.
+
+        One that cannot be read ends with the hold on everything, and with that on its volume.
+        """
         ...
 
     def window_marks(self) -> dict[str, WindowMark]:
-        """The windows that were started or stopped by hand, by name: the last word on each."""
+        """The windows that were started or stopped by hand, by name: the last word on each.
+
+        One that cannot be read is there, and not ``is_known``.
+        """
         ...
 
     def mark_window(self, mark: WindowMark) -> None:
@@ -272,11 +364,11 @@ class Ledger(Protocol):
         ...
 
     def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
-        """The history of one volume, oldest first."""
+        """The history of one volume, oldest first, without entries that cannot be read."""
         ...
 
     def roster(self) -> Roster | None:
-        """The fleet as of the last completed sweep, None before the first."""
+        """The fleet as of the last completed sweep; None before the first, or if it cannot be read."""
         ...
 
     def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
@@ -292,7 +384,10 @@ class Ledger(Protocol):
         ...
 
     def waiting(self, *, channels: Sequence[str]) -> list[Delivery]:
-        """What these channels have not taken yet, oldest first."""
+        """What these channels have not taken yet, oldest first.
+
+        An alert that cannot be read is kept, and stands in the way of no other.
+        """
         ...
 
     def claim(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:

@@ -16,6 +16,7 @@ from burstwatch.core.windows import (
     UNTIL_STOPPED,
     ByHand,
     Occurrence,
+    Phase,
     WindowState,
     expected_flip,
     flip_lead,
@@ -39,12 +40,15 @@ class Outlook:
     now: datetime
     by_hand: ByHand
     stopped: Mapping[str, datetime]
+    unknown: frozenset[str] = frozenset()
     _known: dict[tuple[frozenset[str], int], WindowState] = field(default_factory=dict)
 
     @classmethod
     def at(cls, now_s: float, policy: Policy, marks: Iterable[WindowMark]) -> Self:
         """The outlook of a pass."""
-        known = list(marks)
+        told = list(marks)
+        known = [mark for mark in told if mark.is_known]
+        unknown = frozenset(mark.name for mark in told if not mark.is_known)
         by_hand = {
             mark.name: (_instant(mark.at_s), None if mark.until_s is None else _instant(mark.until_s))
             for mark in known
@@ -55,7 +59,7 @@ class Outlook:
             for mark in known
             if not mark.starts and mark.until_s is not None
         }
-        return cls(policy, _instant(now_s), by_hand, stopped)
+        return cls(policy, _instant(now_s), by_hand, stopped, unknown)
 
     def of(self, volume: Volume) -> WindowState | None:
         """What its windows ask of a volume; None where it belongs to none."""
@@ -68,6 +72,8 @@ class Outlook:
         return self._known[key]
 
     def _work_out(self, names: frozenset[str], size_gib: int) -> WindowState:
+        if names & self.unknown:
+            return WindowState(phase=Phase.BETWEEN)  # neither out nor back while nobody knows
         lead = self.policy.lead
         return window_state(
             self.policy.windows,

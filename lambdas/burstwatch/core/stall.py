@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, Self
 
+from burstwatch.core import stored
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.words import format_duration, format_instant, printable
 
@@ -106,7 +107,7 @@ class Stall:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
-        return cls(**{**document, "top": tuple(StuckTask(**task) for task in document["top"])})
+        return cls(**stored.known_fields(document, _STALL_READERS))
 
     def sentences(self, now_s: float) -> list[str]:
         """What the host saw, with its age."""
@@ -130,6 +131,23 @@ class Stall:
             "age_s": round(max(0.0, now_s - self.seen_at_s)),
             "top": [asdict(task) for task in self.top],
         }
+
+
+_TASK_READERS: Final[Mapping[str, stored.Read]] = {
+    "comm": stored.text,
+    "wchan": stored.text,
+    "count": stored.whole,
+}
+_STALL_READERS: Final[Mapping[str, stored.Read]] = {
+    "instance_id": stored.text,
+    "volume_id": stored.text,
+    "verdict": stored.text,
+    "cause": stored.text,
+    "total_s": stored.or_none(stored.number),
+    "started_at_s": stored.instant,
+    "heard_at_s": stored.instant,
+    "top": lambda top: tuple(StuckTask(**stored.known_fields(task, _TASK_READERS)) for task in top),
+}
 
 
 class _Reader:

@@ -109,7 +109,10 @@ def want_back(
     if flip.stays:
         return f"stays {flip.target}"
     if windows is not None and not windows.allows_return:
-        return f"kept {flip.target} for window {_names(windows.running or windows.upcoming)}"
+        known = windows.running or windows.upcoming
+        if not known:
+            return f"kept {flip.target}: whether its window was started or stopped by hand cannot be read"
+        return f"kept {flip.target} for window {_names(known)}"
     wait = _why_too_soon(flip, policy.flip_back, now_s) or why_not_calm(
         assessment, policy.flip_back, now_s=now_s
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.ledger import Beginning, Caps, Change, VolumeState
+from burstwatch.core.ledger import Beginning, Caps, Change, States, VolumeState
 
 
 class ReplayLedger(SqliteLedger):
@@ -18,8 +18,8 @@ class ReplayLedger(SqliteLedger):
         super().__init__(connection, path=path, lock_timeout_s=lock_timeout_s)
         self._states: dict[str, VolumeState] = {}
 
-    def states(self) -> dict[str, VolumeState]:
-        return dict(self._states)
+    def states(self) -> States:
+        return States(self._states)
 
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
         applied = super().commit(changes, channels=channels)

@@ -9,7 +9,8 @@ import click
 from burstctl.command import ORDER_SPAN, Command, Options, Reason, VolumeId, common_options
 from burstctl.desk import Desk, operating_desk
 from burstctl.exits import Exit
-from burstctl.output import complain, say, show, to_json
+from burstctl.ordering import check_reach, is_idle_region, order_in_regions, reach_document, reach_words
+from burstctl.output import complain, say, show
 from burstctl.paragraphs import COLUMNS, hang
 from burstctl.plan_document import hold_document
 from burstctl.telling import hold_words
@@ -24,11 +25,13 @@ _LONGEST: Final = 600
     examples=(
         ('burstctl hold vol-0123456789abcdef0 --for 6h --reason "restore test"', "one volume stays as it is"),
         ('burstctl hold --all --for 1d --reason "INC-42"', "the kill switch: no flip, no return, for a day"),
+        ('burstctl hold --all --region all --for 1d --reason "INC-42"', "the same in every region"),
     ),
     page="runbooks/FlipRefused.md",
+    takes_regions=True,
 )
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
-@click.option("--all", "everything", is_flag=True, help="Everything: the kill switch.")
+@click.option("--all", "everything", is_flag=True, help="Everything in the region: the kill switch.")
 @click.option("--for", "lasts", type=ORDER_SPAN, required=True, metavar="SPAN", help="How long: 1m to 30d.")
 @click.option("--reason", type=Reason(), required=True, metavar="TEXT", help="Why: it shows in every output.")
 @common_options
@@ -38,29 +41,49 @@ def hold(
     """Modify nothing for a while: the VOLUMEs given, or everything.
 
     Whatever would be flipped or returned stays as it is, with an alert where it is needed. What AWS has begun
-    already goes on. A new hold on the same takes the place of the old one. It works without AWS, too.
+    already goes on. A new hold on the same takes the place of the old one.
 
-    Exits 1 if a volume does not exist: there is no hold on it then.
+    A hold is for one region: give --region several times, or --region all, for more. It needs neither EC2 nor
+    a valid policy. If it cannot be told whether a stack is deployed, nothing is held unless --ledger names
+    the ledger: a hold in the wrong one stops nobody.
+
+    Exits 1 if a volume does not exist, or if the hold was not placed in some region.
     """
     if bool(volumes) == everything:
         raise click.UsageError("Say what to hold: either volume ids, or --all.")
     subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
-    with operating_desk(options, needs_policy=False) as desk:
-        missing, failures = _missing(desk, volumes)
-        placed, replaced = _place(desk, [each for each in subjects if each not in missing], lasts, reason)
-        if options.json:
-            show(to_json(_document(desk, placed, replaced, missing, failures)))
-        else:
-            for each in replaced:
-                say(printable(f"no longer counts: {hold_words(each)}", _LONGEST))
-            for each in placed:
-                show("\n".join(hang(printable(hold_words(each), _LONGEST), COLUMNS)))
-        _say_what_goes_on(desk, placed)
-        for volume_id in missing:
-            complain(f"there is no volume {volume_id} in {desk.shell.place.region}: it is not held")
-        for failure in failures:
-            say(printable(f"whether the volumes exist is not known: {failure}", _LONGEST))
-        return Exit.FAILED if missing else Exit.FINE
+
+    def order(here: Options) -> tuple[Exit, dict[str, object]]:
+        with operating_desk(here, needs_policy=False) as desk:
+            check_reach(desk, "this hold", "held")
+            if is_idle_region(desk, options):
+                say(f"no stack and no ledger in {desk.shell.place.region}: there is nothing to hold")
+                return Exit.FINE, _document(desk, [], [], [], [])
+            return _hold(desk, subjects, lasts, reason)
+
+    return order_in_regions(options, order, is_for_volumes=bool(volumes))
+
+
+def _hold(
+    desk: Desk, subjects: Sequence[str | None], lasts: timedelta, reason: str
+) -> tuple[Exit, dict[str, object]]:
+    """Place the holds of one region, and say so."""
+    missing, failures = _missing(desk, [each for each in subjects if each is not None])
+    placed, replaced = _place(desk, [each for each in subjects if each not in missing], lasts, reason)
+    if not desk.options.json:
+        for each in replaced:
+            say(printable(f"no longer counts: {hold_words(each)}", _LONGEST))
+        for each in placed:
+            show("\n".join(hang(printable(hold_words(each), _LONGEST), COLUMNS)))
+        if placed:
+            show("\n".join(hang(printable(reach_words(desk), _LONGEST), COLUMNS)))
+    _say_what_goes_on(desk, placed)
+    for volume_id in missing:
+        complain(f"there is no volume {volume_id} in {desk.shell.place.region}: it is not held")
+    for failure in failures:
+        say(printable(f"whether the volumes exist is not known: {failure}", _LONGEST))
+    document = _document(desk, placed, replaced, missing, failures)
+    return (Exit.FAILED if missing else Exit.FINE), document
 
 
 def _missing(desk: Desk, volume_ids: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -84,8 +107,6 @@ def _place(
         Hold(volume_id=subject, by=desk.by, reason=reason, placed_at_s=now_s, until_s=until_s)
         for subject in subjects
     ]
-    if not desk.has_ledger:
-        say("this ledger is new: a watchdog that uses another one does not hear of it (--ledger)")
     with desk.recording() as recording:
         ledger = recording.shell.ledger
         replaced = [each for each in ledger.holds(now_s) if each.volume_id in subjects]
@@ -122,7 +143,7 @@ def _document(
     return {
         "schema": "burstwatch.hold/v1",
         "generated_at": format_instant(desk.shell.clock()),
-        "ledger": desk.ledger,
+        **reach_document(desk),
         "placed": [hold_document(each) for each in placed],
         "replaced": [hold_document(each) for each in replaced],
         "missing": list(missing),

@@ -9,13 +9,14 @@ import click
 from burstctl.command import Command, Options, VolumeId, common_options
 from burstctl.desk import Desk, operating_desk
 from burstctl.exits import Exit
-from burstctl.output import say, show, to_json
+from burstctl.ordering import check_reach, order_in_regions, reach_document, reach_words
+from burstctl.output import say, show
 from burstctl.paragraphs import COLUMNS, hang
 from burstctl.plan_document import hold_document, instant_or_none
 from burstctl.telling import tell_holds
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips import Hold
-from burstwatch.core.ledger import Change, EntryKind, Ledger, LedgerEntry
+from burstwatch.core.ledger import Change, EntryKind, Ledger, LedgerEntry, Unreadable
 from burstwatch.core.words import format_instant, printable
 
 _TRIES: Final = 5
@@ -29,10 +30,11 @@ class Released:
     volume_id: str | None
     hold: Hold | None = None
     contested_at_s: int | None = None
+    given_up: Unreadable | None = None
 
     @property
     def is_anything(self) -> bool:
-        return self.hold is not None or self.contested_at_s is not None
+        return (self.hold, self.contested_at_s, self.given_up) != (None, None, None)
 
 
 @click.command(
@@ -40,31 +42,42 @@ class Released:
     examples=(
         ("burstctl release vol-0123456789abcdef0", "it may be modified again"),
         ("burstctl release --all", "ends the hold on everything; holds on single volumes stay"),
+        ("burstctl release --all --region all", "the same in every region"),
     ),
     page="runbooks/VolumeChangedByOthers.md",
+    takes_regions=True,
 )
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
-@click.option("--all", "everything", is_flag=True, help="The hold on everything.")
+@click.option("--all", "everything", is_flag=True, help="The hold on everything in the region.")
 @common_options
 def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Exit:
     """End a hold: on the VOLUMEs given, or on everything.
 
     A volume that somebody else changed after our flip is left to people until it is released; this is how.
+    If what the ledger remembers of a volume cannot be read, this gives it up: the volume is new then.
     Where there is nothing to release, it says so and exits 0.
+
+    It is for one region, as hold is, and refuses as hold does if it cannot be told whether a stack is
+    deployed.
     """
     if bool(volumes) == everything:
         raise click.UsageError("Say what to release: either volume ids, or --all.")
     subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
-    with operating_desk(options, needs_policy=False) as desk:
-        done = _release(desk, subjects)
-        left = desk.shell.ledger.holds(desk.shell.clock())
-        if options.json:
-            show(to_json(_document(desk, done, left)))
-        else:
-            for each in done:
-                _tell(each)
-        tell_holds(left, None if everything else set(volumes))
-        return Exit.FINE
+
+    def order(here: Options) -> tuple[Exit, dict[str, Any]]:
+        with operating_desk(here, needs_policy=False) as desk:
+            check_reach(desk, "this release", "released")
+            done = _release(desk, subjects)
+            left = desk.shell.ledger.holds(desk.shell.clock())
+            if not options.json:
+                for each in done:
+                    _tell(each)
+                if any(each.is_anything for each in done):
+                    show("\n".join(hang(printable(reach_words(desk), _LONGEST), COLUMNS)))
+            tell_holds(left, None if everything else set(volumes))
+            return Exit.FINE, _document(desk, done, left)
+
+    return order_in_regions(options, order, is_for_volumes=bool(volumes))
 
 
 def _release(desk: Desk, subjects: Sequence[str | None]) -> list[Released]:
@@ -78,6 +91,7 @@ def _release(desk: Desk, subjects: Sequence[str | None]) -> list[Released]:
                 volume_id=subject,
                 hold=ledger.lift_hold(subject, by=desk.by, at_s=now_s),
                 contested_at_s=_trust(ledger, subject, by=desk.by, now_s=now_s) if subject else None,
+                given_up=_give_up(ledger, subject, by=desk.by, now_s=now_s) if subject else None,
             )
             for subject in subjects
         ]
@@ -114,6 +128,30 @@ def _trust(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> int | None
     raise BurstwatchError(f"{volume_id} is not released: other processes are at work on it; run it again")
 
 
+def _give_up(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> Unreadable | None:
+    """Let go of what is remembered of a volume if it cannot be read; its history keeps it as it was.
+
+    Raises:
+        BurstwatchError: it cannot be removed either.
+    """
+    unread = ledger.states_of({volume_id}).unread.get(volume_id)
+    if unread is None:
+        return None
+    revision = max((unread.revision or 0) + 1, now_s)
+    body = {"by": by, "gave_up": unread.content, "because": unread.why}
+    entry = LedgerEntry(
+        volume_id=volume_id, revision=revision, kind=EntryKind.RELEASED, at_s=now_s, body=body
+    )
+    change = Change(volume_id=volume_id, expected_revision=unread.revision, state=None, entries=(entry,))
+    if unread.revision is None or not ledger.commit([change], channels=()):
+        raise BurstwatchError(
+            f"{volume_id} is not released: its item ({unread.key}) is damaged beyond that; delete the item by"
+            " hand, see runbooks/VolumesUnread.md"
+        )
+    ledger.take_unreadable()
+    return unread
+
+
 def _tell(released: Released) -> None:
     subject = released.volume_id or "everything"
     if released.hold is not None:
@@ -125,6 +163,12 @@ def _tell(released: Released) -> None:
         since = format_instant(released.contested_at_s)
         said = f"{subject}: in our care again; somebody else had changed it, seen {since}"
         show("\n".join(hang(said, COLUMNS)))
+    if released.given_up is not None:
+        said = (
+            f"{subject}: what was remembered of it could not be read and is given up; it is new to the"
+            " watchdog, so if it was flipped, nothing brings it back: look at its type"
+        )
+        show("\n".join(hang(said, COLUMNS)))
     if not released.is_anything:
         say(f"{subject}: nothing to release, there is no hold on it")
 
@@ -133,12 +177,13 @@ def _document(desk: Desk, done: Sequence[Released], left: Sequence[Hold]) -> dic
     return {
         "schema": "burstwatch.release/v1",
         "generated_at": format_instant(desk.shell.clock()),
-        "ledger": desk.ledger,
+        **reach_document(desk),
         "released": [
             {
                 "volume_id": each.volume_id,
                 "hold": hold_document(each.hold) if each.hold else None,
                 "contested_since": instant_or_none(each.contested_at_s),
+                "gave_up": each.given_up.content if each.given_up else None,
             }
             for each in done
         ],
