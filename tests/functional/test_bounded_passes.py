@@ -230,6 +230,8 @@ def test_an_invocation_stops_a_pass_before_its_own_end(shell):
     assert not bounded.should_stop()
     left[0] = 11.0
     assert bounded.should_stop()
+    left[0] = 20.0
+    assert in_time(shell, lambda: left[0]).look_within_s == 10.0
 
 
 # Deliveries

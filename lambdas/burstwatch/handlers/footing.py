@@ -157,10 +157,11 @@ def stand(account: str) -> Footing:
 
 def in_time(shell: Shell, time_left_s: Callable[[], float]) -> Shell:
     """The shell of a pass that ends before its invocation does: what it has not done the next one does."""
+    left_s = time_left_s()
     return replace(
         shell,
         should_stop=lambda: time_left_s() < _TO_STOP_S,
-        look_within_s=time_left_s() - _TO_FINISH_S,
+        look_within_s=max(left_s - _TO_FINISH_S, left_s / 2),
     )
 
 
