@@ -87,6 +87,7 @@ bench: setup
 	$(BIN)/python lab/bench/organisation.py
 	$(BIN)/python lab/bench/probe.py
 	$(BIN)/python lab/bench/deployed.py
+	$(BIN)/python lab/bench/slow_endpoint.py
 
 # the tables of docs/benchmarks.md and docs/reliability.md in one go; an hour or two. TRACES holds cloudphysics/, pcp/, nab/
 RECORDED = $(TRACES)/cloudphysics@1,4 $(TRACES)/pcp@4,8 $(TRACES)/nab@16,32

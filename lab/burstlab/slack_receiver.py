@@ -4,9 +4,10 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Condition, Thread
+from threading import Condition, Event, Thread
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -32,9 +33,30 @@ _LONGEST_URL: Final = 3_000
 _LONGEST_ALT: Final = 2_000
 
 
+class Drip(StrEnum):
+    """How an endpoint holds its caller: nothing at all, or a little at a time that never ends."""
+
+    SILENCE = "silence"
+    CONTINUE = "continue"
+    HEADERS = "headers"
+    BODY = "body"
+
+
+_DRIPS: Final[Mapping[Drip, tuple[bytes, bytes]]] = {
+    Drip.SILENCE: (b"", b""),
+    Drip.CONTINUE: (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    Drip.HEADERS: (b"HTTP/1.1 200 OK\r\nX-Drip: ", b"x"),
+    Drip.BODY: (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
+}
+"""What is sent first, and what is sent again and again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What was posted, when (seconds of a monotonic clock), and what Slack would have found wrong with it."""
+    """What was posted, when (seconds of a monotonic clock), and what Slack would have found wrong with it.
+
+    The ``status`` of one that was never answered in full is 0.
+    """
 
     payload: Mapping[str, Any]
     at_s: float
@@ -83,6 +105,8 @@ class SlackReceiver:
         self._messages: list[Message] = []
         self._refusals: list[_Refusal] = []
         self._credit, self._credited_at_s = float(_BURST), clock()
+        self._drip: tuple[Drip, float] | None = None
+        self._is_over = Event()
         self._server: ThreadingHTTPServer | None = None
         self._thread: Thread | None = None
 
@@ -119,6 +143,10 @@ class SlackReceiver:
                 _Refusal(status=status, body=body, retry_after_s=retry_after_s, times=times)
             )
 
+    def drip(self, drip: Drip, *, every_s: float = 0.5) -> None:
+        """From now on give no answer that ends, but for a little of one every so many seconds."""
+        self._drip = (drip, every_s)
+
     def start(self) -> str:
         """Serve from a thread of its own and answer the webhook's address."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
@@ -130,6 +158,7 @@ class SlackReceiver:
         return self.url
 
     def stop(self) -> None:
+        self._is_over.set()
         if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -159,6 +188,24 @@ class SlackReceiver:
             self._messages.append(message)
             self._changed.notify_all()
         return answer
+
+    def hold(self, body: bytes, send: Callable[[bytes], object]) -> bool:
+        """Drip onto one connection until its client leaves; False where nothing drips."""
+        if self._drip is None:
+            return False
+        drip, every_s = self._drip
+        payload = _payload("application/json", body) or {}
+        with self._changed:
+            self._messages.append(Message(payload=payload, at_s=self._clock(), status=0))
+            self._changed.notify_all()
+        first, again = _DRIPS[drip]
+        try:
+            send(first)
+            while not self._is_over.wait(every_s):
+                send(again)
+        except OSError:
+            pass
+        return True
 
     def _asked_for(self) -> _Answer | None:
         if not self._refusals:
@@ -192,7 +239,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = min(int(self.headers.get("Content-Length") or 0), _MOST_BYTES)
         content_type = self.headers.get("Content-Type", "")
-        answer = self._receiver.take(self.path, content_type, self.rfile.read(length))
+        posted = self.rfile.read(length)
+        if self._receiver.hold(posted, self.wfile.write):
+            self.close_connection = True
+            return
+        answer = self._receiver.take(self.path, content_type, posted)
         body = answer.body.encode()
         self.send_response(answer.status)
         for name, value in {"Content-Type": "text/html", **answer.headers}.items():

@@ -23,6 +23,7 @@ from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.ec2_modify import Ec2Modifier, keep_no_connection
 from burstwatch.adapters.errors import explained
+from burstwatch.adapters.http_deadline import bound_aws_answers
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger import Ledger
 from burstwatch.core.place import Place
@@ -42,6 +43,7 @@ _COLLECTED_AFTER: Final = 50_000
 
 _MOST_SKEW_S: Final = 120
 _FIRST_ERROR_STATUS: Final = 300
+_CLOCK_TIMEOUT_S: Final = 5
 
 _CONFIG: Final = Config(
     connect_timeout=5,
@@ -115,6 +117,7 @@ def open_session(profile: str | None, region: str | None, *, last_region: str | 
     if not region:
         raise SettingsError("no AWS region; give --region, set AWS_REGION, or add one to the profile")
     session.set_config_variable("region", region)
+    bound_aws_answers()
     wire.quicken(session)
     wire.parse_strictly(session)
     return AwsSession(session, region)
@@ -173,7 +176,7 @@ def endpoint_clock(url: str) -> Callable[[], float]:
         AwsError: the endpoint does not answer.
         ClockError: it answers without a date.
     """
-    http = URLLib3Session(timeout=5)
+    http = URLLib3Session(timeout=_CLOCK_TIMEOUT_S)
 
     def read() -> float:
         with explained("reading the endpoint's clock"):
@@ -237,6 +240,11 @@ def origin_of(account: str, region: str) -> str:
 def build_parameters_client(session: Session, calls: CallCounter) -> Any:
     """A client of SSM Parameter Store that does not wait long: what it is asked for can be named instead."""
     return build_client(session, "ssm", calls, config=_SOON)
+
+
+def build_topic_client(session: Session, calls: CallCounter) -> Any:
+    """A client of SNS that is sent to once: an alert that it does not take waits in the ledger."""
+    return build_client(session, "sns", calls, config=_AT_ONCE)
 
 
 class _LateClient:
@@ -311,7 +319,7 @@ def build_channels(session: Session, settings: Settings, calls: CallCounter) -> 
     if settings.topic_arn:
         from burstwatch.adapters.sns import SnsChannel  # noqa: PLC0415 - most runs of burstctl send nothing
 
-        channels.append(SnsChannel(build_client(session, "sns", calls), settings.topic_arn))
+        channels.append(SnsChannel(build_topic_client(session, calls), settings.topic_arn))
     if settings.slack_webhook:
         from burstwatch.adapters.slack import SlackChannel  # noqa: PLC0415 - as above
 

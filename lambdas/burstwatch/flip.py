@@ -62,6 +62,9 @@ _TRIES: Final = 5
 _LIMITED: Final = (VolumeType.IO1, VolumeType.IO2)
 
 
+_STOPPED: Final = Outcome(done=Done.NONE, because="the watchdog was stopped; the next pass asks for it")
+
+
 @dataclass(slots=True)
 class _Reading:
     """What was read afresh for a batch of orders."""
@@ -141,7 +144,7 @@ def carry_out(shell: Shell, orders: Iterable[Order], gathering: Gathering) -> di
                 outcomes[order.volume_id] = lost
                 continue
             free.acquire()
-            begun = _begin(reading, order)
+            begun = _STOPPED if shell.should_stop() else _begin(reading, order)
             if isinstance(begun, Outcome):
                 outcomes[order.volume_id] = begun
                 free.release()

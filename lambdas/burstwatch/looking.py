@@ -52,6 +52,7 @@ class Pass:
     stalls: Mapping[str, Stall] = field(default_factory=dict)
     bugs: list[str] = field(default_factory=list)
     watched: int | None = None
+    is_stopped: bool = False
     keeps_samples: bool = False
 
     @property
@@ -77,6 +78,9 @@ def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
             watched.append(replace(one, is_leaving=True) if is_leaving else one)
     remaining = iter(watched)
     while chunk := list(islice(remaining, _CHUNK)):
+        if this.shell.should_stop():
+            _stop(this, len(chunk) + sum(1 for _ in remaining))
+            return
         found = _assess(this, chunk)
         records, unread = _records(this, chunk)
         asking = [one.volume for one in chunk if _may_ask(this, one.volume, found.get(one.volume.volume_id))]
@@ -109,6 +113,12 @@ def _unread(this: Pass, volume: Volume) -> Decision:
         look_interval_s=int(FOCUS_TICK.total_seconds()),
         change=None,
     )
+
+
+def _stop(this: Pass, left: int) -> None:
+    this.is_stopped = True
+    volumes = "1 volume was" if left == 1 else f"{left:,} volumes were"
+    this.gathering.failures.append(f"the pass was stopped: {volumes} not looked at; the next pass does")
 
 
 @contextmanager

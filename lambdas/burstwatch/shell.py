@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import time
 
 from burstwatch.adapters.calls import CallCounter
@@ -29,6 +30,10 @@ class Shell:
 
     ``report_progress`` hears how many volumes are done, and of how many. ``clock`` is for whoever starts a
     pass without being told the time.
+
+    ``should_stop`` is asked between two chunks of volumes, two orders and two alerts: a pass that should stop
+    starts nothing more, and what it leaves is for the next one. ``look_within_s`` limits the time in which a
+    pass reads AWS before it decides; it acts on what it has read by then.
     """
 
     ec2: Ec2Reader
@@ -43,6 +48,8 @@ class Shell:
     causes: CauseReader | None = None
     report_progress: Callable[[int, int], None] = lambda _done, _total: None
     clock: Callable[[], float] = time
+    should_stop: Callable[[], bool] = lambda: False
+    look_within_s: float = inf
 
     @property
     def channel_names(self) -> list[str]:

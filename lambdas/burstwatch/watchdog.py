@@ -28,6 +28,9 @@ from burstwatch.shell import Shell
 LEASE_S: Final = 50.0
 """A claimed tick that was not completed is free again before the next focus tick."""
 
+_ACT_READS_S: Final = 60.0
+"""What is read again before a flip has time of its own, however long the pass took to look."""
+
 _OWN_MINUTE_S: Final = 60
 _MOST_STALLS: Final = 100
 """Reports of hosts are taken of so many volumes at once."""
@@ -60,12 +63,12 @@ def run_tick(shell: Shell, *, tick_s: int, now_s: float, kind: TickKind | None =
     if has_sweep:
         fingerprints = _sweep(this, sweep_s, roster, with_focus=has_focus)
         report = _finish(this)
-        if fingerprints is not None:
+        if fingerprints is not None and not this.is_stopped:
             ledger.complete_tick(TickKind.SWEEP, sweep_s, roster=fingerprints)
     else:
         _focus(this)
         report = _finish(this)
-    if has_focus:
+    if has_focus and not this.is_stopped:
         ledger.complete_tick(TickKind.FOCUS, tick_s)
     return report
 
@@ -172,6 +175,7 @@ def assess_volumes(shell: Shell, volume_ids: Sequence[str] = (), *, now_s: float
 
 def _begin(shell: Shell, *, tick_s: int, now_s: float) -> Pass:
     shell.calls.reset()
+    shell.calls.limit_reads(shell.look_within_s)
     ledger = shell.ledger
     return Pass(
         shell=shell,
@@ -274,6 +278,7 @@ def _finish(this: Pass, *, only_own: bool = False) -> Report:
     changes += announce_windows(this.in_window, policy=shell.policy, place=shell.place, now_s=this.look.now_s)
     began = monotonic()
     recorded = shell.ledger.commit(changes, channels=shell.channel_names) if changes else set()
+    shell.calls.limit_reads(_ACT_READS_S)
     act(this, recorded)
     tells = not only_own or any(change.alerts for change in changes if change.volume_id in recorded)
     delivery = deliver(
@@ -284,6 +289,7 @@ def _finish(this: Pass, *, only_own: bool = False) -> Report:
         runbooks_url=shell.policy.alerts.runbooks_url,
         now_s=this.look.now_s,
         clock=lambda: this.look.now_s + monotonic() - began,
+        should_stop=shell.should_stop,
     )
     this.gathering.failures += delivery.errors
     parked = _note_unreadable(this)

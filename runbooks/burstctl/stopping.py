@@ -1,4 +1,4 @@
-"""Ending a loop between two passes, never inside one."""
+"""Ending a loop where it is safe to: between two passes, or two volumes of one."""
 
 import os
 import select
@@ -6,14 +6,22 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
+from burstctl.exits import Exit
+from burstctl.output import complain
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignal:
-    """Hears SIGINT and SIGTERM; a second one ends the process at once, as it would have without us."""
+    """Hears SIGINT and SIGTERM; a second one ends the process at once, as it would have without us.
 
-    def __init__(self) -> None:
+    With ``within_s`` a process that has not ended so long after the signal is ended as by a crash: it waits
+    for something that does not answer. What it had recorded is settled by the next pass of any process.
+    """
+
+    def __init__(self, *, within_s: float | None = None) -> None:
         self.is_asked = False
+        self._within_s = within_s
         self._before: dict[signal.Signals, Any] = {}
         self._reader, self._writer = -1, -1
 
@@ -26,6 +34,8 @@ class StopSignal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._within_s is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         self._restore()
         os.close(self._reader)
         os.close(self._writer)
@@ -38,6 +48,17 @@ class StopSignal:
         self.is_asked = True
         os.write(self._writer, b".")
         self._restore()
+        if self._within_s is not None:
+            signal.signal(signal.SIGALRM, self._give_up)
+            signal.setitimer(signal.ITIMER_REAL, self._within_s)
+
+    def _give_up(self, _number: int, _frame: FrameType | None) -> None:
+        """Leave without waiting for the threads that hang: ``sys.exit`` would join them."""
+        complain(
+            f"the pass did not end within {self._within_s:g} s of the signal; it is abandoned, and what it"
+            " recorded is settled by the next pass"
+        )
+        os._exit(Exit.FAILED)
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

@@ -27,6 +27,9 @@ _LONGEST_NAP_S: Final = {Clock.WALL: 60.0, Clock.ENDPOINT: 0.2}
 
 _CLOCK_RETRY_S: Final = 5.0
 
+_LOOK_WITHIN_S: Final = 300.0
+"""A pass reads no longer than from one sweep to the next; 100,000 volumes take it 75 s."""
+
 
 class PassResult(StrEnum):
     """How a pass ended; ``elsewhere`` is one that another process did, or that was done before."""
@@ -92,7 +95,7 @@ class Watch:
                 remaining_s = tick_s + self._every_s - now_s
                 stop.wait(min(remaining_s, _LONGEST_NAP_S[self._desk.clock]))
                 continue
-            self._hand_on(self._pass(tick_s, now_s))
+            self._hand_on(self._pass(tick_s, now_s, stop))
             last_s, done = tick_s, done + 1
 
     def _hand_on(self, ended: PassEnded) -> None:
@@ -101,14 +104,14 @@ class Watch:
         except Exception as error:  # noqa: BLE001 - who listens ends no watch
             complain_of_bug(error)
 
-    def _pass(self, tick_s: int, now_s: float) -> PassEnded:
+    def _pass(self, tick_s: int, now_s: float, stop: StopSignal) -> PassEnded:
         """One pass; whatever goes wrong in it is said, and the next one comes in time."""
         self._desk.shell.calls.reset()
         self._desk.progress.begin()
         began = monotonic()
         failed = PassEnded(result=PassResult.FAILED, at_s=now_s)
         try:
-            report = run_tick(self._shell(now_s), tick_s=tick_s, now_s=now_s)
+            report = run_tick(self._shell(now_s, stop), tick_s=tick_s, now_s=now_s)
         except BurstwatchError as error:
             self.exit_code = Exit.FAILED
             complain(f"the pass of {format_clock(tick_s)} UTC failed: {error}")
@@ -137,8 +140,8 @@ class Watch:
             is_policy_rejected=self._keeper is not None and self._keeper.is_rejected,
         )
 
-    def _shell(self, now_s: float) -> Shell:
-        """The shell with the policy as its file is now, or was when it was last good."""
+    def _shell(self, now_s: float, stop: StopSignal) -> Shell:
+        """The shell of one pass: with the policy as its file is now, or was when it was last good."""
         shell = self._desk.shell
         if self._keeper is None:
             self._keeper = PolicyKeeper(self._desk.policy_source, shell.policy, now_s=now_s)
@@ -150,7 +153,12 @@ class Watch:
         if keeper.untold:
             _record_rejection(shell, keeper, int(now_s))
         keeper.told()
-        return replace(shell, policy=keeper.policy)
+        return replace(
+            shell,
+            policy=keeper.policy,
+            should_stop=lambda: stop.is_asked,
+            look_within_s=_LOOK_WITHIN_S,
+        )
 
 
 def _record_rejection(shell: Shell, keeper: PolicyKeeper, now_s: int) -> None:

@@ -11,11 +11,22 @@ from threading import Thread
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.httpsession import URLLib3Session
-from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_exhausted, add_warning
+from operators_desk import (
+    OperatorsDesk,
+    a_lab,
+    add,
+    add_calm,
+    add_critical,
+    add_exhausted,
+    add_warning,
+    modified,
+)
 
 from burstctl import watching
 from burstctl.stopping import StopSignal
 from burstlab.faults import Fault
+from burstlab.slack_receiver import Drip, SlackReceiver
+from burstwatch.adapters import webhook
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.ledger import EntryKind
 
@@ -155,6 +166,21 @@ def test_alerts_go_to_slack_whose_address_is_shown_nowhere(desk, lab, from_file)
     assert "alerts: terminal, slack" in ran.err
     assert "critical: ci-7" in ran.err, "the terminal gets it as well"
     assert "secretsecret" not in ran.err + ran.out
+
+
+@pytest.mark.parametrize("drip", Drip)
+def test_a_slack_that_never_finishes_an_answer_keeps_no_pass_from_its_flips(desk, lab, monkeypatch, drip):
+    monkeypatch.setattr(webhook, "_TIMEOUT_S", 0.2)
+    add_critical(lab, "web-3")
+    volume_id = add_critical(lab, tags={"burstwatch:mode": "auto"})
+    with SlackReceiver() as slack:
+        slack.drip(drip, every_s=0.02)
+        desk.set(BURSTWATCH_SLACK_WEBHOOK=slack.url)
+        ran = desk.run("watch", "--act", "--once")
+
+    assert modified(lab, volume_id) == ["gp3"]
+    assert slack.posted
+    assert any("burstctl: slack: " in said and "for the next pass" in said for said in ran.complaints)
 
 
 def test_an_alert_that_a_channel_refuses_is_a_failure_and_waits(desk, lab):

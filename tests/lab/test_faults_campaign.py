@@ -168,6 +168,12 @@ def first(things, **wanted):
     return next(i for i, one in enumerate(things) if all(getattr(one, k) == v for k, v in wanted.items()))
 
 
+def late(run, struck, seconds):
+    """The modification of one volume came so late."""
+    made = [one._replace(at_s=one.at_s + seconds * (one.volume_id == TWIN)) for one in run.made]
+    return replace(run, strike=struck, made=made)
+
+
 PLANTED = {
     "the_original_is_known": lambda run: replace(run, lost=[Lost(run.begins_s, SICK, "io1", "nothing")]),
     "one_modification_per_decision": lambda run: replace(run, sent=[*run.sent, run.sent[0]]),
@@ -179,6 +185,10 @@ PLANTED = {
     ),
     "none_is_held_back": lambda run: replace(
         run, made=[one._replace(at_s=one.at_s + 60 * (one.volume_id == TWIN)) for one in run.made]
+    ),
+    "no_way_to_people_delays_a_flip": lambda run: late(run, Strike("channel.send #1", Fault.DRIP), 61),
+    "a_blind_watchdog_is_late_by_no_more": lambda run: late(
+        run, Strike("cloudwatch:GetMetricData #1", Fault.DRIP), 391
     ),
     "none_runs_dry": lambda run: replace(run, dry_from_s={**run.dry_from_s, TWIN: run.ended_s}),
     "the_ledger_is_true": lambda run: replace(
@@ -330,6 +340,8 @@ SLICE = [
     *[("desk", MODIFY, None), ("desk", "ledger.begin", None), ("desk", "ledger.place_hold", None)],
     *[("deployed", MODIFY, column) for column in ("error", "after", "timeout", "crash", "answer")],
     ("deployed", "sqs:SendMessageBatch #1", None),
+    *[("desk", f"{effect} #5", "drip") for effect in ("channel.send", "cloudwatch:GetMetricData")],
+    ("deployed", "sns:Publish #5", "drip"),
 ]
 
 

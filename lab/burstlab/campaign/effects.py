@@ -17,6 +17,7 @@ class Fault(StrEnum):
     ERROR_AFTER = "error-after"
     TIMEOUT = "timeout"
     TIMEOUT_AFTER = "timeout-after"
+    DRIP = "drip"
     CRASH = "crash"
     CRASH_AFTER = "crash-after"
     THROTTLE = "throttle"
@@ -32,6 +33,7 @@ SAYS: Final[Mapping[str, str]] = {
     Fault.ERROR_AFTER: "done, and answered with an error",
     Fault.TIMEOUT: "no answer, and nothing was done; the time goes by",
     Fault.TIMEOUT_AFTER: "done, and no answer; the time goes by",
+    Fault.DRIP: "for three minutes no answer to such a call is ever complete; the time goes by each time",
     Fault.CRASH: "the process dies right before",
     Fault.CRASH_AFTER: "the process dies right after",
     Fault.THROTTLE: "refused for being asked too often, and so after the SDK's retries",
@@ -45,7 +47,7 @@ SAYS: Final[Mapping[str, str]] = {
 COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "error": (Fault.ERROR,),
     "after": (Fault.ERROR_AFTER,),
-    "timeout": (Fault.TIMEOUT, Fault.TIMEOUT_AFTER),
+    "timeout": (Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP),
     "crash": (Fault.CRASH, Fault.CRASH_AFTER),
     "throttle": (Fault.THROTTLE,),
     "answer": (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
@@ -82,12 +84,14 @@ class Nature:
     """How effects of one sort go wrong.
 
     ``patience_s`` is how long their client waits for an answer in all. ``raises`` are the errors by fault or
-    code; ``alters`` what an answer becomes. ``senseless`` are the faults that cannot be, and why.
+    code; ``alters`` what an answer becomes. ``senseless`` are the faults that cannot be, and why. One that
+    ``drips`` is an endpoint that may send its answers for ever.
     """
 
     changes: bool
     patience_s: float
     repeats: bool = False
+    drips: bool = False
     raises: Mapping[str, Callable[[str], Exception]]
     alters: Mapping[str, Alter] = field(default_factory=dict)
     senseless: Mapping[str, str] = field(default_factory=dict)
@@ -116,6 +120,8 @@ _ANSWERS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
 _AFTER: Final = (Fault.ERROR_AFTER, Fault.TIMEOUT_AFTER)
 _DEATHS: Final = (Fault.CRASH, Fault.CRASH_AFTER)
 _SAME: Final = "the answer would be the same"
+_AS_TIMEOUT: Final = "as if it timed out: it is not called again within minutes, or is no endpoint"
+DRIP_S: Final = 180.0
 
 
 class Wire:
@@ -136,6 +142,7 @@ class Wire:
         self.ends_at_s = float("inf")
         self.records = records
         self._is_dead = False
+        self._dripping, self._drips_until_s = "", 0.0
         self._counts: Counter[str] = Counter()
         self._earlier: dict[str, Any] = {}
         self._lock = RLock()
@@ -162,6 +169,9 @@ class Wire:
             name = f"{operation} #{self._counts[operation]}"
             key = f"{operation} {question}"
             earlier = self._earlier.get(key)
+            if operation == self._dripping and self.clock.now_s() < self._drips_until_s:
+                self._wait(nature)
+                raise nature.raises[Fault.TIMEOUT](operation)
             if self.strike is not None and self.strike.effect == name:
                 return self._suffer(self.strike.fault, operation, nature, do, earlier)
             at_s = int(self.clock.now_s())
@@ -188,9 +198,11 @@ class Wire:
             case Fault.ERROR_AFTER:
                 do()
                 raise nature.raises[Fault.ERROR](operation)
-            case Fault.TIMEOUT:
+            case Fault.TIMEOUT | Fault.DRIP:
+                if fault == Fault.DRIP:
+                    self._dripping, self._drips_until_s = operation, self.clock.now_s() + DRIP_S
                 self._wait(nature)
-                raise nature.raises[fault](operation)
+                raise nature.raises[Fault.TIMEOUT](operation)
             case Fault.TIMEOUT_AFTER:
                 do()
                 self._wait(nature)
@@ -224,6 +236,8 @@ def _faults_of(nature: Nature, answer: Any, earlier: Any) -> tuple[tuple[str, ..
             senseless[fault] = _SAME
     if not nature.changes:
         senseless |= {**dict.fromkeys(_AFTER, _NO_EFFECT), **dict.fromkeys(_DEATHS, _AS_NEXT_TO)}
+    if not nature.drips:
+        senseless[Fault.DRIP] = _AS_TIMEOUT
     if not nature.repeats:
         senseless.setdefault(Fault.REPEAT, _ONCE)
     every = tuple(dict.fromkeys((*Fault, *nature.raises)))

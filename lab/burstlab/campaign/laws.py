@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from burstlab.campaign.effects import Fault
-from burstlab.campaign.world import IN_SCOPE, NAMES, Course, Made, Told
+from burstlab.campaign.effects import DRIP_S, Fault
+from burstlab.campaign.world import HELD, IN_SCOPE, NAMES, Course, Made, Told
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.flips import SAME_START_S
 from burstwatch.core.ledger import EntryKind
@@ -24,7 +24,13 @@ _OF_TROUBLE: Final = frozenset(
 
 _MAY_BE: Final = _OF_TROUBLE | {AlertKind.EXHAUSTED}
 
-_TAKES_ALL: Final = frozenset({Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER})
+_TAKES_ALL: Final = frozenset(
+    {Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP}
+)
+_TO_PEOPLE: Final = ("channel.", "sns:")
+_TICK_S: Final = 60
+_BLIND_LATE_S: Final = int(DRIP_S) + 150 + _TICK_S
+"""Of the drip, the five attempts of one read, and a tick."""
 _OF_EVERYBODY: Final = ("ledger.", "dynamodb:", "channel.", "sns:")
 """The ledger and the ways to people: what is wrong with them for one volume may be so for all."""
 
@@ -130,6 +136,39 @@ def none_is_held_back(run: Course, clean: Course) -> list[str]:
         if is_other and late_s > allowed_s:
             found.append(f"{_called(volume_id)}: {what} came {late_s} s late, {allowed_s} s are allowed")
     return found
+
+
+def no_way_to_people_delays_a_flip(run: Course, clean: Course) -> list[str]:
+    """A channel that drips, fails or says nothing costs a modification one tick at most.
+
+    The volume that a person holds is left out: she lets go of it when she has read of it.
+    """
+    assert run.strike is not None
+    if not run.strike.effect.startswith(_TO_PEOPLE) or run.strike.fault in (Fault.CRASH, Fault.CRASH_AFTER):
+        return []
+    return [
+        f"{_called(volume_id)}: {what} came {late_s} s late, {_TICK_S} s are allowed"
+        for volume_id, what, late_s in delays(run, clean)
+        if what.startswith("modification") and volume_id != HELD and late_s > _TICK_S
+    ]
+
+
+def a_blind_watchdog_is_late_by_no_more(run: Course, clean: Course) -> list[str]:
+    """When AWS answers its reads again, what is due is done within the time of one call and a tick."""
+    return [
+        f"{_called(volume_id)}: {what} came {late_s} s late, {_BLIND_LATE_S} s are allowed"
+        for volume_id, what, late_s in delays(run, clean)
+        if _is_blind(run) and late_s > _BLIND_LATE_S
+    ]
+
+
+def _is_blind(run: Course) -> bool:
+    """Whether AWS let no read end for minutes: whoever sees nothing cannot tell each level in its minute."""
+    return (
+        run.strike is not None
+        and run.strike.fault == Fault.DRIP
+        and not run.strike.effect.startswith(_TO_PEOPLE)
+    )
 
 
 def delays(run: Course, clean: Course) -> list[tuple[str, str, int]]:
@@ -271,6 +310,8 @@ LAWS: Final[Mapping[str, Law]] = {
         never_out_of_scope,
         every_level_is_alerted,
         none_is_held_back,
+        no_way_to_people_delays_a_flip,
+        a_blind_watchdog_is_late_by_no_more,
         none_runs_dry,
         the_ledger_is_true,
         no_false_word,
@@ -280,9 +321,13 @@ LAWS: Final[Mapping[str, Law]] = {
 }
 
 
+_NEED_SIGHT: Final = frozenset({every_level_is_alerted, none_is_held_back, none_runs_dry, no_false_word})
+
+
 def judge(run: Course, clean: Course) -> dict[str, list[str]]:
     """Where a run breaks which law."""
-    verdicts = {name: law(run, clean) for name, law in LAWS.items()}
+    unseen = _NEED_SIGHT if _is_blind(run) else frozenset()
+    verdicts = {name: law(run, clean) for name, law in LAWS.items() if law not in unseen}
     return {name: said for name, said in verdicts.items() if said}
 
 

@@ -20,6 +20,11 @@ _ONCE_S: Final = 20.0
 _SOON_S: Final = 10.0
 _AT_ONCE_S: Final = 5.0
 _CHANNEL_S: Final = 10.0
+"""A turn of 5 s to wait for, and an exchange of 5 s."""
+
+_TOPIC_S: Final = 8.0
+"""SNS is asked once in a pass."""
+
 _LOCKED_S: Final = 5.0
 _NEXT_AFTER_S: Final = 120
 _LATER_POINTS: Final = 3
@@ -57,6 +62,7 @@ def aws(
     patience_s: float = _GIVEN_UP_S,
     throttled: str = "Throttling",
     repeats: bool = False,
+    drips: bool = False,
     codes: Mapping[str, tuple[int, str]] | None = None,
     alters: Mapping[str, Alter] | None = None,
     senseless: Mapping[str, str] | None = None,
@@ -75,6 +81,7 @@ def aws(
         changes=changes,
         patience_s=patience_s,
         repeats=repeats,
+        drips=drips,
         raises=raises,
         alters=alters or {},
         senseless=senseless or {},
@@ -162,7 +169,7 @@ _METRICS: Final[Mapping[str, Alter]] = {
 
 _NO_READ: Final[Mapping[str, str]] = {Fault.STALE: "it is no read"}
 
-DESCRIBE_VOLUMES: Final = aws("ec2", throttled="RequestLimitExceeded", alters=listing("Volumes"))
+DESCRIBE_VOLUMES: Final = aws("ec2", drips=True, throttled="RequestLimitExceeded", alters=listing("Volumes"))
 DESCRIBE_NAMED: Final = aws("ec2", throttled="RequestLimitExceeded", alters=listing("Volumes"), codes=_ABSENT)
 DESCRIBE_MODIFICATIONS: Final = aws(
     "ec2", throttled="RequestLimitExceeded", alters=listing("VolumesModifications")
@@ -174,8 +181,8 @@ DESCRIBE_INSTANCES: Final = aws(
     codes={"InvalidInstanceID.NotFound": (400, "The instance does not exist.")},
 )
 DESCRIBE_TYPES: Final = aws("ec2", throttled="RequestLimitExceeded", alters=listing("InstanceTypes"))
-GET_METRICS: Final = aws("monitoring", alters=_METRICS)
-GET_CAUSES: Final = aws("monitoring", patience_s=_AT_ONCE_S, alters=_METRICS)
+GET_METRICS: Final = aws("monitoring", drips=True, alters=_METRICS)
+GET_CAUSES: Final = aws("monitoring", patience_s=_AT_ONCE_S, drips=True, alters=_METRICS)
 
 
 def modify_volume(now_s: Callable[[], float]) -> Nature:
@@ -311,6 +318,7 @@ CHANNEL: Final = Nature(
     changes=True,
     patience_s=_CHANNEL_S,
     repeats=True,
+    drips=True,
     raises={
         Fault.ERROR: _channel_fails("it answered 500"),
         Fault.TIMEOUT: _channel_fails("it did not answer in 10 s"),
@@ -321,7 +329,9 @@ CHANNEL: Final = Nature(
 PUBLISH: Final = aws(
     "sns",
     changes=True,
+    patience_s=_TOPIC_S,
     repeats=True,
+    drips=True,
     throttled="Throttled",
     codes={"AuthorizationError": (403, "not authorized to perform: SNS:Publish")},
 )

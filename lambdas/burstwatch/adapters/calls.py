@@ -1,22 +1,36 @@
 """What a pass asks of AWS, counted as it is sent."""
 
 from collections import Counter
+from collections.abc import Callable
+from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from burstwatch.adapters.errors import OutOfTimeError
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
 
 
+_LIMITED: Final = ("ec2:Describe", "cloudwatch:Get")
+"""What a pass reads: it can do without an answer, and reports that."""
+
+
 class CallCounter:
-    """Counts the requests of every client it is attached to, from any number of threads.
+    """Counts the requests of every client it is attached to, from any number of threads, and ends the reads.
 
     ``calls`` holds each request that went out, botocore's own retries as well, under names such as
     ``ec2:DescribeVolumes``. ``metrics_requested`` is what CloudWatch bills: the queries of each GetMetricData
     call, once for each page, but not again for a retry, because a refused request is not billed.
+
+    After ``limit_reads`` the reads of EC2 and CloudWatch fail once the time is over, further tries of one
+    under way as well. Modifications, the ledger and deliveries are not limited.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = monotonic) -> None:
+        self._monotonic = monotonic
+        self._reads_for_s, self._reads_end_s = inf, inf
         self._lock = Lock()
         self._calls: Counter[str] = Counter()
         self._metrics_requested = 0
@@ -42,15 +56,23 @@ class CallCounter:
             return self._metrics_requested
 
     def reset(self) -> None:
-        """Begin anew, for a client that outlives one pass."""
+        """Begin anew, for a client that outlives one pass; reads are not limited any more."""
+        self.limit_reads(inf)
         with self._lock:
             self._calls.clear()
             self._metrics_requested = 0
 
+    def limit_reads(self, seconds: float) -> None:
+        """Let no read be sent after so many seconds from now."""
+        self._reads_for_s, self._reads_end_s = seconds, self._monotonic() + seconds
+
     def _count_call(self, event_name: str, **_: object) -> None:
         service, operation = event_name.split(".")[1:]
+        name = f"{service}:{operation}"
+        if name.startswith(_LIMITED) and self._monotonic() >= self._reads_end_s:
+            raise OutOfTimeError(seconds=max(0.0, self._reads_for_s))
         with self._lock:
-            self._calls[f"{service}:{operation}"] += 1
+            self._calls[name] += 1
 
     def _count_metrics(self, params: dict[str, Any], **_: object) -> None:
         with self._lock:

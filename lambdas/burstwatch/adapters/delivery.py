@@ -13,6 +13,12 @@ from burstwatch.core.place import Place
 _LEASE_S: Final = 120.0
 """Longer than any channel takes for one alert; after a crash it is sent again when this is over."""
 
+_SEND_FOR_S: Final = 10.0
+"""A channel is sent to for so long in one pass, well below a tick: what is left waits for the next pass."""
+
+_SEND_WHILE_STOPPING_S: Final = 2.0
+"""A channel that takes its alerts gets them all the same; one that is slow holds nothing up."""
+
 _MOST_FAILURES: Final = 2
 """A channel that failed this often in one pass is left alone until the next."""
 
@@ -52,6 +58,7 @@ def deliver(
     runbooks_url: str,
     now_s: float,
     clock: Callable[[], float] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> DeliveryReport:
     """Send what these channels have not taken yet, a digest in place of many alerts never attempted.
 
@@ -63,6 +70,7 @@ def deliver(
         runbooks_url: goes into the digest.
         now_s: the time of the pass.
         clock: the time of each send, so that claims hold through a long pass; ``now_s`` stands still without.
+        should_stop: asked before each send; what is left soon after that waits for the next pass.
 
     Raises:
         ExceptionGroup: a channel raised something other than ChannelError; everything else was sent first.
@@ -72,7 +80,10 @@ def deliver(
     for channel in channels:
         _bundle(ledger, channel.name, digest_above, place=place, runbooks_url=runbooks_url, now_s=int(now_s))
         this = _Pass(channel=channel)
+        began_s = tell_time()
         for delivery in _in_order(ledger.waiting(channels=[channel.name])):
+            most_s = _SEND_WHILE_STOPPING_S if should_stop() else _SEND_FOR_S
+            this.is_over = this.is_over or tell_time() - began_s >= most_s
             _serve(this, delivery, ledger, tell_time)
         passes.append(this)
     if bugs := [bug for this in passes for bug in this.bugs]:

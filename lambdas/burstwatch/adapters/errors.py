@@ -20,6 +20,12 @@ AWS_ERRORS: Final = (botocore.ClientError, botocore.BotoCoreError, ResponseParse
 """Everything botocore raises when a call to AWS does not succeed."""
 
 
+class OutOfTimeError(botocore.BotoCoreError):
+    """A read that was not sent, or not sent again, because the time for the reads of a pass is over."""
+
+    fmt = "the {seconds:.0f} s that a pass has for its reads are over"
+
+
 def error_codes(text: str) -> frozenset[str]:
     """A set of AWS's error codes, written one after the other."""
     return frozenset(text.split())
@@ -166,6 +172,9 @@ def _words_before_sending(error: Exception) -> _Words | None:
             words = _Words(FailureKind.MISCONFIGURED, text, step)
         case botocore.NoRegionError():
             words = _Words(FailureKind.MISCONFIGURED, "no region is set", "give --region or set AWS_REGION")
+        case OutOfTimeError():
+            step = "the next pass reads it; if it lasts, check the network, any proxy and AWS_ENDPOINT_URL"
+            words = _Words(FailureKind.UNREACHABLE, text, step)
         case _ if isinstance(error, _BAD_CONFIGURATION):
             step = "correct the AWS configuration or the environment"
             words = _Words(FailureKind.MISCONFIGURED, text, step)

@@ -32,6 +32,9 @@ MOST_ACTIONS: Final = 100
 """What one transaction takes at most."""
 
 _MOST_KEYS: Final = 100
+_MOST_PAGES: Final = 1_000
+"""Of one query: 1 GB, hundreds of thousands of volumes under one of the keys that they are spread over."""
+
 _TRIES: Final = 24
 _FIRST_WAIT_S: Final = 0.02
 _LONGEST_WAIT_S: Final = 0.5
@@ -166,13 +169,17 @@ class Table:
             request["ProjectionExpression"] = ", ".join(attributes)
         if only:
             request["FilterExpression"] = only.text
-        while True:
+        for _ in range(_MOST_PAGES):
             with self._explained("Query"):
                 answer = self._client.query(**request)
             yield from map(_from_wire, answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 return
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        raise LedgerError(
+            f"{self.location}: what is under {printable(pk, _LONGEST_SAID)} did not end after {_MOST_PAGES:,}"
+            " pages of a query; check AWS_ENDPOINT_URL, and that nothing else writes to the table"
+        )
 
     def put(self, item: Item, condition: Condition) -> bool:
         """Write one item for half of what a transaction costs; False where the condition does not hold.

@@ -21,6 +21,8 @@ _LONGEST_FIELD: Final = 150
 _LONGEST_ACTION: Final = 500
 _LONGEST_MADE: Final = 250
 _BAR_CELLS: Final = 20
+_LONGEST_WAIT_S: Final = 5.0
+"""A pass waits no longer for a turn: the alert stays in the ledger, and the next pass sends it."""
 
 _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'", "@": "\uff20"}
 
@@ -46,7 +48,7 @@ class SlackChannel:
         self._webhook = Webhook(webhook_url, open_url=open_url, sleep=sleep, clock=clock)
 
     def send(self, alert: Alert) -> None:
-        self._webhook.post(render(alert))
+        self._webhook.post(render(alert), longest_wait_s=_LONGEST_WAIT_S)
 
 
 class SlackTeller:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, Final, Protocol
 from urllib.error import URLError
-from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
+from urllib.request import OpenerDirector, ProxyHandler, Request
 
 from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.http_deadline import TimedHttpHandler, TimedHttpsHandler
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.words import printable
 
@@ -19,6 +20,8 @@ SPACING_S: Final = 1.0
 LONGEST_WAIT_S: Final = 30.0
 
 _TIMEOUT_S: Final = 5.0
+"""Of one whole exchange: connecting, TLS and every byte of the answer."""
+
 _LONGEST_REASON: Final = 150
 
 _ADDRESS: Final = re.compile(
@@ -185,7 +188,7 @@ class Webhook:
 def _opener(*, is_local: bool) -> OpenerDirector:
     """Takes any answer as an answer: with no handler for redirects and errors none is followed or raised."""
     opener = OpenerDirector()
-    for handler in (ProxyHandler({} if is_local else None), HTTPHandler(), HTTPSHandler()):
+    for handler in (ProxyHandler({} if is_local else None), TimedHttpHandler(), TimedHttpsHandler()):
         opener.add_handler(handler)
     return opener
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from botocore.model import OperationModel
     from botocore.session import Session
 
+MOST_PAGES: Final = 1_000
+"""Of one listing: 500,000 volumes. A listing that goes on for longer than that does not end."""
+
 _FIRST_ERROR_STATUS: Final = 300
 
 
@@ -128,16 +131,18 @@ def _note_signing(parsed_response: dict[str, Any] | None, context: dict[str, Any
         metadata["SignedAt"] = context["timestamp"]
 
 
-def pages(call: Callable[..., Any], *, of: str, **request: Any) -> Iterator[dict[str, Any]]:
+def pages(
+    call: Callable[..., Any], most: int = MOST_PAGES, /, *, of: str, **request: Any
+) -> Iterator[dict[str, Any]]:
     """Every page of an operation with NextToken, each with the list that it is a page ``of``.
 
     Raises:
-        PaginationError: a token came twice, so the listing would never end.
+        PaginationError: a token came twice, or there are more pages than ``most``: it would never end.
         ResponseParserError: the answer is no page; read as an empty one, a fleet would be taken for deleted.
     """
     seen: set[str] = set()
     token = ""
-    while True:
+    for _ in range(most):
         answer = call(**request, **({"NextToken": token} if token else {}))
         if not isinstance(answer, dict) or not isinstance(answer.get(of), list | tuple):
             raise ResponseParserError(f"the answer has no list of {of}")
@@ -148,3 +153,4 @@ def pages(call: Callable[..., Any], *, of: str, **request: Any) -> Iterator[dict
         if token in seen:
             raise PaginationError(message=f"the token {token!r} came twice")
         seen.add(token)
+    raise PaginationError(message=f"the list of {of} did not end after {most:,} pages")

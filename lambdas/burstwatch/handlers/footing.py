@@ -29,6 +29,7 @@ from burstwatch.bootstrap import (
     build_modifier,
     build_parameters_client,
     build_shell,
+    build_topic_client,
     open_session,
     origin_of,
 )
@@ -39,6 +40,12 @@ from burstwatch.shell import Shell
 
 if TYPE_CHECKING:
     from burstwatch.adapters.ec2_modify import Ec2Modifier
+
+_TO_FINISH_S: Final = 30.0
+"""What a pass needs at most when it has looked: to record, to ask for flips and to deliver."""
+
+_TO_STOP_S: Final = 12.0
+"""What is under way when a pass is stopped takes no longer."""
 
 _NOTE: Final = "standing"
 _STANDING_AGE_S: Final = 300.0
@@ -72,7 +79,7 @@ class Footing:
         ledger = DynamoLedger(ledger_client, settings.table, workers=WORKERS)
         ledger.bind(origin_of(account, settings.region))
         base = build_shell(session, policy=Policy(), ledger=ledger, account=account)
-        topic = SnsChannel(build_client(session, "sns", base.calls), settings.topic_arn)
+        topic = SnsChannel(build_topic_client(session, base.calls), settings.topic_arn)
         parameters = build_parameters_client(session, base.calls)
         notes = Notes(ledger_client, settings.table)
         queue_url = settings.flip_queue_url
@@ -161,6 +168,21 @@ def _client(session: Any, service: str) -> Any:
 def stand(account: str) -> Footing:
     """The footing of this process."""
     return Footing.build(FunctionSettings.from_env(environ), account)
+
+
+def in_time(shell: Shell, time_left_s: Callable[[], float]) -> Shell:
+    """The shell of a pass that ends before its invocation does: what it has not done the next one does."""
+    left_s = time_left_s()
+    return replace(
+        shell,
+        should_stop=lambda: time_left_s() < _TO_STOP_S,
+        look_within_s=max(left_s - _TO_FINISH_S, left_s / 2),
+    )
+
+
+def time_left(context: Any) -> Callable[[], float]:
+    """How many seconds an invocation has left."""
+    return lambda: context.get_remaining_time_in_millis() / 1000
 
 
 def account_of(context: Any) -> str:

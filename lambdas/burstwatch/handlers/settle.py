@@ -1,12 +1,13 @@
 """The function behind EventBridge: EBS's events and the reports of hosts are hints to look early."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 from burstwatch.core.stall import FRESH_S, Stall, StallError
 from burstwatch.core.words import format_duration, printable
-from burstwatch.handlers.footing import Footing, account_of, stand
+from burstwatch.handlers.footing import Footing, account_of, in_time, stand, time_left
 from burstwatch.handlers.telling import count_up, tell
 from burstwatch.handlers.timing import EventError, Timing
 from burstwatch.observability import Field, Instruments, Metric, instrumented
@@ -24,10 +25,17 @@ _LONGEST_SHOWN: Final = 80
 @instrumented
 def handler(event: Any, context: Any, say: Instruments) -> dict[str, Any]:
     """As EventBridge calls it."""
-    return run(event, stand(account_of(context)), say, wall_s=time.time())
+    return run(event, stand(account_of(context)), say, wall_s=time.time(), time_left_s=time_left(context))
 
 
-def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dict[str, Any]:
+def run(
+    event: Any,
+    footing: Footing,
+    say: Instruments,
+    *,
+    wall_s: float,
+    time_left_s: Callable[[], float] = lambda: inf,
+) -> dict[str, Any]:
     """One event: what it says of the volume is asked of AWS, never believed.
 
     Raises:
@@ -41,7 +49,7 @@ def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dic
     if not is_of_probe and kind != (EBS_SOURCE, _EBS):
         raise EventError(f"no event of EBS, and none of ddprobe: {printable(repr(kind), _LONGEST_SHOWN)}")
     timing = Timing.of(event, footing.settings.clock, wall_s)
-    shell = footing.asking(timing.now_s, say)
+    shell = in_time(footing.asking(timing.now_s, say), time_left_s)
     if is_of_probe:
         return _hear(event, shell, say, timing)
     volume_ids = _volumes_of(event.get("resources"))

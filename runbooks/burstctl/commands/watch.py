@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from burstctl.exporter.standing import Standing
 
 _LOOPBACK: Final = "127.0.0.1"
+_STOPS_WITHIN_S: Final = 15.0
+"""After a signal; a delivery under way takes up to 10 s. Supervisors kill later (systemd after 90 s)."""
+
 _LONGEST_EVERY: Final = timedelta(minutes=5)
 
 
@@ -98,8 +101,8 @@ def watch(
     It modifies no volume, unless it is told to --act: then volumes with the opt-in tag are flipped before
     they run dry and brought back when they are calm, and so are those that people flipped for a time.
 
-    Without --once it runs a pass at every tick. SIGINT and SIGTERM end it after the pass under way, a second
-    one ends it at once.
+    Without --once it runs a pass at every tick. SIGINT and SIGTERM end it between two volumes, within 15
+    seconds; a second one ends it at once.
 
     Exits with the code of the last pass: 1 if anything failed, else 4 if a flip was refused, else 3 if a
     volume at warning or worse was not flipped in it, or its data is missing.
@@ -181,7 +184,7 @@ def _keep_watch(
         exit_zero=options.exit_zero,
         tell=standing.take if standing else lambda _ended: None,
     )
-    with StopSignal() as stop:
+    with StopSignal(within_s=_STOPS_WITHIN_S) as stop:
         watch.run(stop, passes=passes)
     return watch.exit_code
 

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
@@ -14,6 +15,8 @@ from burstctl.exporter.metrics import METRICS, Kind, Metric, Reading
 from burstctl.exporter.standing import Standing
 from burstctl.output import say
 from burstwatch.settings import SettingsError
+
+_SCRAPER_SILENT_S: Final = 10.0
 
 
 class _Readings(Collector):
@@ -43,6 +46,7 @@ def serving(standing: Standing, *, address: str, port: int) -> Iterator[None]:
     ProcessCollector(registry=registry)
     try:
         server, thread = start_http_server(port, address, registry)
+        _leave_slow_scrapers(server)
     except OSError as error:
         raise SettingsError(_why_not(error, address, port)) from error
     try:
@@ -53,6 +57,12 @@ def serving(standing: Standing, *, address: str, port: int) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _leave_slow_scrapers(server: Any) -> None:
+    """Each connection has a thread of its own: one that says nothing must not keep it for ever."""
+    known = server.RequestHandlerClass
+    server.RequestHandlerClass = type(known.__name__, (known,), {"timeout": _SCRAPER_SILENT_S})
 
 
 def _family(metric: Metric, readings: Iterable[Reading]) -> GaugeMetricFamily | CounterMetricFamily:

@@ -1,0 +1,115 @@
+"""What a Slack endpoint that never finishes an answer does to flips, and to the end of the watch.
+
+    .venv/bin/python lab/bench/slow_endpoint.py [FOLDER]
+
+``burstctl watch --act`` runs on a lab at four times the speed of the clock: a tick is 15 s. One volume is
+exhausted from the start and alerts; another one drains and has to be flipped some minutes later. Without
+Slack, with one that works, and with each way to drip: when is the second volume flipped, and how long does
+the watch take to end when SIGTERM comes while it delivers? FOLDER is the source tree of another version.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from burstlab.clock import LabClock
+from burstlab.endpoint import Endpoint
+from burstlab.fleet import LabFleet, LabSettings
+from burstlab.slack_receiver import Drip, SlackReceiver
+from burstlab.volume import LabVolume
+
+SPEED = 4.0
+START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+WATCHED_S = 150.0
+"""Ten ticks: the volume is due to be flipped after some six, and exhausted after sixteen."""
+
+ENDS_WITHIN_S = 30.0
+KINDS = ("no Slack", "works", *Drip)
+COMMAND = (sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())")
+
+
+def add(fleet: LabFleet, name: str, balance_pct: float, minutes: int, **tags: str) -> str:
+    """A volume of 100 GiB at 3,000 IOPS, which takes 3 % of its credits a minute, begun so long ago."""
+    return fleet.add(
+        LabVolume(
+            size_gib=100,
+            load="steady:3000",
+            balance_pct=balance_pct,
+            starts_at=START - timedelta(minutes=minutes),
+            tags={"Name": name, **tags},
+        )
+    )
+
+
+def run(kind: str, source: Path) -> tuple[str, str, str]:
+    """When the volume was flipped, how low it came, and how long the watch took to end."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory())
+        slack = stack.enter_context(SlackReceiver())
+        if kind in list(Drip):
+            slack.drip(Drip(kind), every_s=1.0)
+        fleet = LabFleet(LabClock(START, speed=SPEED), LabSettings(lag_s=60))
+        add(fleet, "web-3", 50, 40)
+        volume_id = add(fleet, "ci-7", 96, 16, **{"burstwatch:mode": "auto"})
+        lab = stack.enter_context(Endpoint(fleet))
+        environment = {
+            **os.environ,
+            **lab.environment,
+            "HOME": folder,
+            "PYTHONPATH": os.pathsep.join(str(source / root) for root in ("lambdas", "runbooks", "lab")),
+        }
+        if kind != "no Slack":
+            environment["BURSTWATCH_SLACK_WEBHOOK"] = slack.url
+        watch = subprocess.Popen(
+            [*COMMAND, "watch", "--act", "--ledger", "sqlite:ledger"],
+            env=environment,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            time.sleep(WATCHED_S)
+            posted = len(slack.posted)
+            until = time.monotonic() + ENDS_WITHIN_S
+            while kind != "no Slack" and len(slack.posted) == posted and time.monotonic() < until:
+                time.sleep(0.05)
+                if kind == "works":
+                    break
+            ended = _end(watch)
+        finally:
+            watch.kill()
+            watch.wait()
+        flips = fleet.modifications(volume_id)
+        minutes = [(flip.started_at - START).total_seconds() / 60 for flip in flips[:1]]
+        dry = fleet.truth(volume_id).first_dry_at
+    return f"minute {minutes[0]:.1f}" if minutes else "never", "yes" if dry else "no", ended
+
+
+def _end(watch: subprocess.Popen[bytes]) -> str:
+    watch.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    try:
+        watch.wait(ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        return f"not within {ENDS_WITHIN_S:.0f} s"
+    return f"{time.monotonic() - began:.1f} s"
+
+
+def main(source: Path) -> None:
+    """A line for each way to answer."""
+    with ThreadPoolExecutor(len(KINDS)) as pool:
+        found = list(pool.map(lambda kind: run(kind, source), KINDS))
+    print(f"{'Slack':<10} {'flipped':<12} {'exhausted':<10} SIGTERM")
+    for kind, (flipped, dry, ended) in zip(KINDS, found, strict=True):
+        print(f"{kind:<10} {flipped:<12} {dry:<10} {ended}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[2])

@@ -1,0 +1,123 @@
+"""HTTP answers that must be complete by a deadline, however slowly they are sent.
+
+A socket's timeout starts again with every byte, so a server that sends one byte every few seconds, or
+``100 Continue`` again and again, holds its caller for as long as it likes. Here the time left is set before
+each read: no thread is needed, and none is left behind.
+"""
+
+import socket
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from io import BufferedReader, RawIOBase
+from time import monotonic
+from typing import Any, cast
+from urllib.request import HTTPHandler, HTTPSHandler, Request
+
+from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
+
+
+class TimedResponse(HTTPResponse):
+    """A response of which status, headers and body arrive within the timeout of its socket, all together."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        raw = cast("socket.SocketIO", self.fp.detach())
+        self.fp = BufferedReader(_TimedReader(raw, sock))
+
+
+class _TimedReader(RawIOBase):
+    """The bytes of a socket until its timeout, counted from now, is over."""
+
+    def __init__(self, raw: socket.SocketIO, sock: socket.socket) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._timeout_s = sock.gettimeout()
+        self._until_s = None if self._timeout_s is None else monotonic() + self._timeout_s
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        if self._until_s is not None:
+            self._sock.settimeout(_left_s(self._until_s))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        """Leave a connection that is kept with the timeout that it had."""
+        if not self.closed:
+            with suppress(OSError):
+                self._sock.settimeout(self._timeout_s)
+            self._raw.close()
+        super().close()
+
+
+def bound_aws_answers() -> None:
+    """Make the read timeout of every client of botocore's the limit of the whole answer.
+
+    Set on botocore's own connections because it makes clients of its own for credentials (STS, SSO, instance
+    metadata), which hooks on our clients do not reach.
+    """
+    for kind in (AWSHTTPConnection, AWSHTTPSConnection):
+        kind.response_class = TimedResponse  # type: ignore[assignment]
+
+
+class _TimedConnection(HTTPConnection):
+    """A connection for one exchange: name, connect, proxy, TLS and answer share its timeout.
+
+    Only the lookup of the name is left to the resolver, which has time limits of its own.
+    """
+
+    response_class = TimedResponse
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._until_s = monotonic() + float(cast("float", self.timeout))
+        self._create_connection = self._connect_in_time
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock.settimeout(_left_s(self._until_s))
+
+    def getresponse(self) -> HTTPResponse:
+        self.sock.settimeout(_left_s(self._until_s))
+        return super().getresponse()
+
+    def _connect_in_time(self, address: tuple[str, int], *_: object) -> socket.socket:
+        """Try the addresses in turn: ``socket.create_connection`` would give each of them the whole time."""
+        host, port = address
+        last: OSError = OSError(f"{host} has no address")
+        for *_kind, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            left_s = _left_s(self._until_s)
+            try:
+                return socket.create_connection((str(found[0]), port), left_s)
+            except OSError as error:
+                last = error
+        raise last
+
+
+class _TimedTlsConnection(HTTPSConnection, _TimedConnection):
+    """The same with TLS; its handshake has the time that ``_TimedConnection.connect`` leaves it."""
+
+
+class TimedHttpHandler(HTTPHandler):
+    """Opens http:// addresses; the timeout of a request limits its whole exchange."""
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_TimedConnection, req)
+
+
+class TimedHttpsHandler(HTTPSHandler):
+    """The same for https:// addresses."""
+
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_TimedTlsConnection, req)
+
+
+def _left_s(until_s: float) -> float:
+    left_s = until_s - monotonic()
+    if left_s <= 0:
+        raise TimeoutError("timed out")
+    return left_s

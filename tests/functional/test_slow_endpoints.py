@@ -1,0 +1,197 @@
+"""Endpoints that never finish an answer: each exchange, delivery and pass ends all the same."""
+
+import socket
+import threading
+import time as wall
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import HTTPClientError, ReadTimeoutError
+
+from burstlab.slack_receiver import Drip, SlackReceiver
+from burstwatch.adapters import webhook
+from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.webhook import Webhook
+from burstwatch.bootstrap import endpoint_clock, open_session
+from burstwatch.core.errors import BurstwatchError
+
+WITHIN_S = 0.4
+LATEST_S = 1.5
+EVERY_S = 0.05
+
+
+@pytest.fixture
+def dripping(monkeypatch):
+    monkeypatch.setattr(webhook, "_TIMEOUT_S", WITHIN_S)
+    with SlackReceiver(per_s=None) as receiver:
+        yield receiver
+
+
+@contextmanager
+def a_peer(first, again, *, reads_request=True, accepts=True):
+    """Sends ``first`` and then ``again`` for ever, on each connection."""
+    over = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0), backlog=16)
+    listener.settimeout(0.02)
+    held = []
+    threads = []
+
+    def hold(connection):
+        with connection:
+            try:
+                if reads_request:
+                    connection.recv(65536)
+                connection.sendall(first)
+                while not over.wait(EVERY_S):
+                    connection.sendall(again)
+            except OSError:
+                return
+
+    def serve():
+        while accepts and not over.is_set():
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            held.append(connection)
+            threads.append(threading.Thread(target=hold, args=(connection,)))
+            threads[-1].start()
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        yield SimpleNamespace(port=listener.getsockname()[1], held=held)
+    finally:
+        over.set()
+        server.join()
+        for thread in threads:
+            thread.join()
+        listener.close()
+
+
+def seconds(call, error):
+    began = wall.monotonic()
+    with pytest.raises(error):
+        call()
+    return wall.monotonic() - began
+
+
+# Slack
+
+
+@pytest.mark.parametrize("drip", Drip)
+def test_a_post_ends_at_its_deadline_whatever_slack_drips(dripping, drip):
+    dripping.drip(drip, every_s=EVERY_S)
+    threads = threading.active_count()
+    hook = Webhook(dripping.url)
+    assert WITHIN_S / 2 < seconds(lambda: hook.post({"text": "hello"}), ChannelError) < LATEST_S
+    assert [message.status for message in dripping.posted] == [0]
+    until = wall.monotonic() + 1
+    while threading.active_count() > threads and wall.monotonic() < until:
+        wall.sleep(0.01)
+    is_seen = drip is not Drip.SILENCE  # by writing alone a receiver notices that its client has left
+    assert not is_seen or threading.active_count() <= threads
+
+
+def test_tls_that_never_shakes_hands_ends_at_the_deadline(monkeypatch):
+    monkeypatch.setattr(webhook, "_TIMEOUT_S", WITHIN_S)
+    with a_peer(b"\x16\x03\x03", b"\x40") as peer:
+        hook = Webhook(f"https://127.0.0.1:{peer.port}/services/x")
+        assert seconds(lambda: hook.post({}), ChannelError) < LATEST_S
+
+
+def test_a_proxy_that_drips_ends_at_the_deadline(monkeypatch):
+    monkeypatch.setattr(webhook, "_TIMEOUT_S", WITHIN_S)
+    with a_peer(b"HTTP/1.1 200 OK\r\nX-A: ", b"a") as proxy:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        hook = Webhook("https://hooks.slack.example/services/x")
+        assert seconds(lambda: hook.post({}), ChannelError) < LATEST_S
+
+
+def test_many_addresses_that_do_not_answer_share_one_deadline(monkeypatch):
+    monkeypatch.setattr(webhook, "_TIMEOUT_S", WITHIN_S)
+    asked = []
+
+    def unanswered(_address, timeout):
+        asked.append(timeout)
+        wall.sleep(min(timeout, 0.1))
+        raise TimeoutError("timed out")
+
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{n}", 9)) for n in range(1, 100)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(socket, "create_connection", unanswered)
+    hook = Webhook("https://hooks.slack.example/services/x")
+    assert seconds(lambda: hook.post({}), ChannelError) < LATEST_S
+    assert asked == sorted(asked, reverse=True)
+    assert len(asked) < 10
+
+
+# AWS
+
+
+def an_ec2(port):
+    session = open_session(None, "us-east-1")
+    config = Config(read_timeout=WITHIN_S, connect_timeout=1, retries={"total_max_attempts": 1})
+    return session.client("ec2", config=config, endpoint_url=f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture
+def _credentials(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+@pytest.mark.usefixtures("_credentials")
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX-A: ", b"a"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"<"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n<\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["headers", "body", "chunks", "100"],
+)
+def test_an_answer_of_aws_that_drips_is_a_read_timeout(first, again):
+    with a_peer(first, again) as peer:
+        assert seconds(an_ec2(peer.port).describe_volumes, (ReadTimeoutError, HTTPClientError)) < LATEST_S
+
+
+@pytest.mark.usefixtures("_credentials")
+def test_a_connection_that_is_kept_keeps_its_timeout():
+    body = b"<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>"
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with a_peer_that_answers(answer, after_s=WITHIN_S * 0.6) as peer:
+        ec2 = an_ec2(peer.port)
+        assert [ec2.describe_volumes()["Volumes"] for _ in range(3)] == [[], [], []]
+        assert len(peer.held) == 1
+
+
+@contextmanager
+def a_peer_that_answers(answer, *, after_s):
+    listener = socket.create_server(("127.0.0.1", 0))
+    held = []
+
+    def serve():
+        connection, _ = listener.accept()
+        held.append(connection)
+        with connection:
+            while connection.recv(65536):
+                wall.sleep(after_s)
+                connection.sendall(answer)
+
+    server = threading.Thread(target=serve, daemon=True)
+    server.start()
+    yield SimpleNamespace(port=listener.getsockname()[1], held=held)
+    listener.close()
+
+
+def test_the_clock_of_an_endpoint_that_drips_is_given_up(monkeypatch):
+    monkeypatch.setattr("burstwatch.bootstrap._CLOCK_TIMEOUT_S", WITHIN_S)
+    open_session(None, "us-east-1")
+    with a_peer(b"HTTP/1.1 200 OK\r\nX-A: ", b"a") as peer:
+        read = endpoint_clock(f"http://127.0.0.1:{peer.port}")
+        assert seconds(read, BurstwatchError) < LATEST_S
