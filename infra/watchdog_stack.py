@@ -32,7 +32,7 @@ from infra.schedule import Schedule
 SENT: Final = "sent*"
 """The part of the ledger's table in which notify remembers what it sent."""
 
-_WATCH: Final = Sizing(memory_mib=1769, timeout_s=120)
+_WATCH: Final = Sizing(memory_mib=1769, timeout_s=300)
 _FLIP: Final = Sizing(memory_mib=512, timeout_s=50)
 _SETTLE: Final = Sizing(memory_mib=512, timeout_s=60)
 _NOTIFY: Final = Sizing(memory_mib=256, timeout_s=60, retries=2, most_age_s=3600)

@@ -74,6 +74,7 @@ def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
             watched.append(replace(one, is_leaving=True) if is_leaving else one)
     remaining = iter(watched)
     while chunk := list(islice(remaining, _CHUNK)):
+        this.gathering.heartbeat()
         found = _assess(this, chunk)
         records, unread = _records(this, chunk)
         for one in chunk:
