@@ -216,7 +216,7 @@ class WatchdogStack(Stack):
             *failures_of(self._functions),
             *throttles_of([each for each in (self.watch, self.flip) if each is not None]),
             *lost(events=self._failures, alerts=self._alerts.undelivered, flips=dead_flips),
-            *unseen(name, metric_lag_s=self._policy.metric_lag_s),
+            *unseen(name, metric_lag_s=self._policy.metric_lag_s, gap_after_s=self._policy.gap_after_s),
             *([*flips_gone_wrong(name), untaken(flips.queue)] if flips else ()),
         )
         if self._stage.lowest_burst_balance_pct is not None:

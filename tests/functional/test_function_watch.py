@@ -566,6 +566,7 @@ OF_A_QUIET_PASS = {
     "VolumesExhausted": "Count",
     "VolumesUnknown": "Count",
     "NewestDatapointAge": "Seconds",
+    "DatapointSpacing": "Seconds",
 }
 
 
@@ -610,7 +611,8 @@ def test_every_metric_is_told_with_its_unit_when_there_is_something_to_tell(func
     functions.watch("focus")
 
     assert functions.units.keys() == ALL_METRICS
-    in_seconds = dict.fromkeys(("SoonestTimeToEmpty", "NewestDatapointAge"), "Seconds")
+    ages = ("NewestDatapointAge", "WorstDatapointAge", "DatapointSpacing")
+    in_seconds = dict.fromkeys(("SoonestTimeToEmpty", *ages), "Seconds")
     others = in_seconds | {"LowestBurstBalance": "Percent"}
     assert functions.units == dict.fromkeys(ALL_METRICS, "Count") | others
 
