@@ -18,6 +18,7 @@ from infra.functions import WatchdogFunction
 from infra.metrics import FIVE_MINUTES, MINUTE, of_function, oldest_in, told, waiting_in
 
 NET: Final = "LowBurstBalance"
+_AN_HOUR_OF_PERIODS: Final = 12
 NET_QUERY: Final = (
     'SELECT MIN(BurstBalance) FROM SCHEMA("AWS/EBS", VolumeId) GROUP BY VolumeId ORDER BY MIN() ASC LIMIT 500'
 )
@@ -168,8 +169,14 @@ def lost(*, events: IQueue, alerts: IQueue, flips: IQueue | None) -> list[Watch]
     return watches
 
 
-def unseen(deployment: str, *, metric_lag_s: int) -> list[Watch]:
-    """The watchdog runs, and does not see."""
+def unseen(deployment: str, *, metric_lag_s: int, gap_after_s: int) -> list[Watch]:
+    """The watchdog runs, and does not see.
+
+    The datapoint of one volume grows old until that is a gap, with an alert of its own: CloudWatch is late when
+    some volume's is too old for longer than that takes.
+    """
+    too_old_s = 2 * metric_lag_s
+    single_gap_s = max(0, gap_after_s - too_old_s)
     return [
         Watch(
             name="VolumesUnread",
@@ -179,10 +186,10 @@ def unseen(deployment: str, *, metric_lag_s: int) -> list[Watch]:
         ),
         Watch(
             name="DatapointsTooOld",
-            metric=told("NewestDatapointAge", "Minimum", deployment=deployment),
-            says=f"CloudWatch is {2 * metric_lag_s // 60} minutes behind: forecasts lose as much lead.",
-            threshold=2 * metric_lag_s,
-            periods=3,
+            metric=told("WorstDatapointAge", "Maximum", deployment=deployment),
+            says=f"CloudWatch is {too_old_s // 60} minutes behind: what drains is seen as much later.",
+            threshold=too_old_s,
+            periods=min(single_gap_s // FIVE_MINUTES.to_seconds() + 2, _AN_HOUR_OF_PERIODS),
         ),
         _caused_by_failed_delivery(
             Watch(

@@ -129,7 +129,11 @@ class FleetDashboard(Construct):
         )
         age = GraphWidget(
             title="Age of the newest datapoint",
-            left=[self._told("NewestDatapointAge", "Minimum", "seconds")],
+            left=[
+                self._told("WorstDatapointAge", "Maximum", "oldest"),
+                self._told("NewestDatapointAge", "Minimum", "newest"),
+                self._told("DatapointSpacing", "Maximum", "apart"),
+            ],
             left_y_axis=YAxisProps(min=0, show_units=False),
             width=8,
             height=6,

@@ -22,6 +22,7 @@ class DeployedPolicy:
     runbooks_url: str
     sweep_minutes: int
     metric_lag_s: int
+    gap_after_s: int
 
 
 def read_configuration(stage_file: Path | None) -> tuple[StageConfig, DeployedPolicy]:
@@ -62,4 +63,5 @@ def read_deployed_policy(path: Path) -> DeployedPolicy:
         runbooks_url=policy.alerts.runbooks_url.rstrip("/"),
         sweep_minutes=round(policy.cadence.sweep_tick.total_seconds() / 60),
         metric_lag_s=round(policy.cadence.metric_lag.total_seconds()),
+        gap_after_s=round(policy.telemetry.gap_after.total_seconds()),
     )

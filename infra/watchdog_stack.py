@@ -34,7 +34,7 @@ from infra.schedule import Schedule
 SENT: Final = "sent*"
 """The part of the ledger's table in which notify remembers what it sent."""
 
-_WATCH: Final = Sizing(memory_mib=1769, timeout_s=120)
+_WATCH: Final = Sizing(memory_mib=1769, timeout_s=300)
 _FLIP: Final = Sizing(memory_mib=512, timeout_s=50)
 _SETTLE: Final = Sizing(memory_mib=512, timeout_s=60)
 _NOTIFY: Final = Sizing(memory_mib=256, timeout_s=60, retries=2, most_age_s=3600)
@@ -231,7 +231,7 @@ class WatchdogStack(Stack):
             *failures_of(self._functions),
             *throttles_of([each for each in (self.watch, self.flip) if each is not None]),
             *lost(events=self._failures, alerts=self._alerts.undelivered, flips=dead_flips),
-            *unseen(name, metric_lag_s=self._policy.metric_lag_s),
+            *unseen(name, metric_lag_s=self._policy.metric_lag_s, gap_after_s=self._policy.gap_after_s),
             *([*flips_gone_wrong(name), untaken(flips.queue)] if flips else ()),
         )
         if self._stage.lowest_burst_balance_pct is not None:

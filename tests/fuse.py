@@ -7,7 +7,17 @@ from threading import RLock
 from burstwatch.core.ledger import Ledger
 
 WRITES = frozenset(
-    {"commit", "begin", "claim_tick", "complete_tick", "bundle", "claim", "delivered", "not_delivered"}
+    {
+        "commit",
+        "begin",
+        "claim_tick",
+        "renew_tick",
+        "complete_tick",
+        "bundle",
+        "claim",
+        "delivered",
+        "not_delivered",
+    }
 )
 """Every method of the ledger by which the watchdog changes it."""
 

@@ -22,7 +22,17 @@ from burstwatch.core.alerts import Alert
 CHANNEL: Final = "people"
 
 _WRITES: Final = frozenset(
-    {"commit", "begin", "claim_tick", "complete_tick", "bundle", "claim", "delivered", "not_delivered"}
+    {
+        "commit",
+        "begin",
+        "claim_tick",
+        "renew_tick",
+        "complete_tick",
+        "bundle",
+        "claim",
+        "delivered",
+        "not_delivered",
+    }
 )
 """Every method of the ledger by which a pass changes it."""
 

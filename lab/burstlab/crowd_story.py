@@ -141,7 +141,7 @@ class Story:
 
     def _stop_metrics(self) -> None:
         now = self.fleet.clock.now()
-        self.fleet.hide_metrics(_IDS["silent"], from_at=now, to_at=now + timedelta(days=1))
+        self.fleet.hide_metrics(_IDS["silent"], from_at=now, to_at=now + timedelta(days=1), only_balance=True)
 
     def _revert(self) -> None:
         """Somebody with another tool makes gp2 of it again, if it is anything else."""

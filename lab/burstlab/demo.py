@@ -222,7 +222,7 @@ def _enter(fleet: LabFleet, actor: Actor) -> str:
     fleet.set_load(volume_id, actor.load, STARTS_AT)
     if actor.silent_after is not None:
         silence = STARTS_AT + actor.silent_after
-        fleet.hide_metrics(volume_id, from_at=silence, to_at=silence + timedelta(days=1))
+        fleet.hide_metrics(volume_id, from_at=silence, to_at=silence + timedelta(days=1), only_balance=True)
     return volume_id
 
 

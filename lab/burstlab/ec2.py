@@ -1,5 +1,6 @@
 """The EC2 calls a watchdog makes, answered from the fleet as EC2 would."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -68,6 +69,8 @@ class Ec2Api:
 
     def answer(self, call: Call) -> Answer:
         parameters = form(call.body)
+        if self._fleet.settings.page_latency_s and "MaxResults" in parameters:
+            time.sleep(self._fleet.settings.page_latency_s)
         with self._fleet.lock:
             self._fleet.changes()  # what is being modified is told as it is now
             return ec2_answer(call.action, self._actions[call.action](parameters))
@@ -81,8 +84,10 @@ class Ec2Api:
                 "The parameter volumeSet cannot be used with the parameter maxResults",
             )
         volumes = volumes_named(self._fleet, asked) if asked else volumes_listed(self._fleet, parameters)
-        found = [volume for volume in volumes if matches(volume, chosen, _VOLUME_FILTERS)]
+        late = self._fleet.settings.filter_after_page
+        found = [each for each in volumes if late or matches(each, chosen, _VOLUME_FILTERS)]
         shown, token = page(found, parameters, most=MOST_PAGE, number=lambda volume: volume.number)
+        shown = [each for each in shown if not late or matches(each, chosen, _VOLUME_FILTERS)]
         zone = f"{self._fleet.settings.region}a"
         items = "".join(_volume_xml(volume, zone) for volume in shown)
         return f"<volumeSet>{items}</volumeSet>{token}"

@@ -227,10 +227,14 @@ class LabFleet:
         with self.lock:
             self.find(volume_id).metric_fault = fault
 
-    def hide_metrics(self, volume_id: str, *, from_at: datetime, to_at: datetime) -> None:
+    def hide_metrics(
+        self, volume_id: str, *, from_at: datetime, to_at: datetime, only_balance: bool = False
+    ) -> None:
         """A telemetry gap: datapoints whose minute starts in [from, to) never appear."""
         with self.lock:
-            self.find(volume_id).gaps.append((from_at.timestamp(), to_at.timestamp()))
+            volume = self.find(volume_id)
+            gaps = volume.balance_gaps if only_balance else volume.gaps
+            gaps.append((from_at.timestamp(), to_at.timestamp()))
 
     def attach(self, volume_id: str, instance_id: str | None = None, device: str = "/dev/xvda") -> str:
         """Attach a volume to an instance (its own by default) and answer the instance's id.

@@ -58,9 +58,11 @@ def read_datapoints(
     from_s, to_s = from_s // period_s * period_s, -(-to_s // period_s) * period_s
     runs = [
         run
-        for run in _visible_runs(volume, from_s // MINUTE_S, to_s // MINUTE_S, now_s, settings)
+        for run in _visible_runs(volume, metric, from_s // MINUTE_S, to_s // MINUTE_S, now_s, settings)
         if metric != "BurstBalance" or run.balance_seconds
     ]
+    if metric == "BurstBalance" and settings.balance_every_s > MINUTE_S:
+        runs = list(_thinned(runs, settings.balance_every_s // MINUTE_S))
     if period_s == MINUTE_S:
         return _by_minute(runs, metric, statistic)
     minutes = (minute for run in runs for minute in _aggregates(run, metric))
@@ -90,13 +92,32 @@ def read_instance_balances(
     return _by_period(known, statistic, period_s)
 
 
+def _thinned(runs: Iterable[Run], every: int) -> Iterator[Run]:
+    """Of each so many minutes the first: what a metric with a longer period shows."""
+    for run in runs:
+        for index in range(-run.first % every, run.minutes, every):
+            yield _minute_of(run, index)
+
+
+def _minute_of(run: Run, index: int) -> Run:
+    moved = index * run.step
+    return run._replace(
+        first=run.first + index,
+        minutes=1,
+        least=run.least + moved,
+        mean=run.mean + moved,
+        most=run.most + moved,
+    )
+
+
 def _visible_runs(
-    volume: SimulatedVolume, first: int, last: int, now_s: float, settings: LabSettings
+    volume: SimulatedVolume, metric: str, first: int, last: int, now_s: float, settings: LabSettings
 ) -> Iterator[Run]:
     """Runs that are out by ``now_s``, in absolute minute numbers, without the gaps."""
     surely = int((now_s - (settings.lag_most_s or settings.lag_s)) // MINUTE_S)
     first = max(first, volume.origin_s // MINUTE_S, int(now_s // MINUTE_S) - KEPT_MINUTES)
-    gaps = [gap for gap in volume.gaps if gap[0] < last * MINUTE_S and gap[1] > first * MINUTE_S]
+    hidden = [*volume.gaps, *(volume.balance_gaps if metric == "BurstBalance" else ())]
+    gaps = [gap for gap in hidden if gap[0] < last * MINUTE_S and gap[1] > first * MINUTE_S]
     yield from _without_gaps(volume, first, min(last, surely), gaps)
     for number in range(max(first, surely), min(last, int(now_s // MINUTE_S) + 1)):
         if not any(from_s <= number * MINUTE_S < to_s for from_s, to_s in gaps):

@@ -101,7 +101,8 @@ class Story:
     def hide_metrics(self, _: Ledger) -> None:
         """CloudWatch loses three hours of a volume."""
         now = self.fleet.clock.now()
-        self.fleet.hide_metrics(_IDS["silent"], from_at=now, to_at=now + timedelta(hours=3))
+        ends_at = now + timedelta(hours=3)
+        self.fleet.hide_metrics(_IDS["silent"], from_at=now, to_at=ends_at, only_balance=True)
 
     def detach(self, _: Ledger) -> None:
         """A volume is taken off its instance."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, get_args, get_origin
 
+from burstlab.history import MINUTE_S
 from burstlab.modification import STATES
 
 MOMENTS: Final = ("accepted", "optimizing", "completed")
@@ -30,6 +31,7 @@ _BUILT_IN: Final = frozenset(
         "open_minute",
         "large_publish",
         "idle_publishes",
+        "balance_every_s",
         "publishes_bytes",
         "queued",
         "seed",
@@ -43,10 +45,14 @@ class LabSettings:
 
     Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s`` each one's lag
     lies between the two, by ``seed``. ``open_minute`` shows the minute that is still filling.
+    ``balance_every_s`` leaves a balance of one minute in so many seconds (300: every five minutes).
     ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and up) publish a balance of 100,
     ``idle_publishes=False`` silences seconds in which nothing was served; ``publishes_bytes=False`` leaves
     the bytes of operations to whoever puts them. ``queued`` serves later what could not be served, instead of
     losing it.
+
+    Listings. ``filter_after_page`` cuts a page of all volumes and then filters it, as EC2 may: pages come
+    short or empty, with a token. Each page of a listing takes ``page_latency_s``.
 
     How a modification goes. It is ``modifying`` for at most ``modifying_s``, then ``optimizing`` for at most
     ``modify_minutes_per_tib`` (the documents: "up to 6 hours" for 1 TiB; no volume counts as less than 16 GiB
@@ -75,8 +81,12 @@ class LabSettings:
     large_publish: bool = False
     idle_publishes: bool = True
     publishes_bytes: bool = True
+    balance_every_s: int = 60
     queued: bool = False
     seed: int = 0
+
+    filter_after_page: bool = False
+    page_latency_s: float = 0.0
 
     modifying_s: float = 60.0
     modify_minutes_per_tib: float = 360.0
@@ -112,15 +122,12 @@ class LabSettings:
     swap_event_every: int | None = None
 
     def __post_init__(self) -> None:
-        if self.lag_s < 0 or (self.lag_most_s is not None and self.lag_most_s < self.lag_s):
-            raise ValueError(
-                f"lag_s is {self.lag_s}, lag_most_s {self.lag_most_s}: give 0 <= lag_s <= lag_most_s"
-            )
+        self._check_metrics()
         for name, choices in _CHOICES.items():
             _check_choice(name, getattr(self, name), choices)
         for result in self.modify_event_results:
             _check_choice("modify_event_results", result, STATES)
-        for name in ("modifying_s", "modify_minutes_per_tib"):
+        for name in ("modifying_s", "modify_minutes_per_tib", "page_latency_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} is {getattr(self, name)}: give a number, 0 or more")
         if not 0 <= self.modify_spread <= 1:
@@ -129,6 +136,14 @@ class LabSettings:
             every = getattr(self, name)
             if every is not None and every < 1:
                 raise ValueError(f"{name} is {every}: give 1 (every event) or more, or none")
+
+    def _check_metrics(self) -> None:
+        if self.lag_s < 0 or (self.lag_most_s is not None and self.lag_most_s < self.lag_s):
+            raise ValueError(
+                f"lag_s is {self.lag_s}, lag_most_s {self.lag_most_s}: give 0 <= lag_s <= lag_most_s"
+            )
+        if self.balance_every_s < MINUTE_S or self.balance_every_s % MINUTE_S:
+            raise ValueError(f"balance_every_s is {self.balance_every_s}: give whole minutes, such as 300")
 
 
 def changed(settings: LabSettings, changes: Mapping[str, Any]) -> LabSettings:

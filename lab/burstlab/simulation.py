@@ -43,6 +43,7 @@ class SimulatedVolume(DescribedVolume):
         super().__init__(given, volume_id=volume_id, number=number, starts_s=starts_s)
         self.metric_fault: MetricFault | None = None
         self.gaps: list[tuple[float, float]] = []
+        self.balance_gaps: list[tuple[float, float]] = []
         self.running = False
         self.origin_s = starts_s // MINUTE_S * MINUTE_S
         self.history = History(recent_s=recent_s)

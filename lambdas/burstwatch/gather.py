@@ -38,6 +38,7 @@ class Gathering:
     A failed call never ends the pass: what depended on it is unknown, the rest goes on. ``undescribed`` are
     the volumes that EC2 told nothing of; without ``has_whole_fleet`` nobody knows how many more there are.
     ``instance_names`` are the names of the instances that had to be asked about, by volume id.
+    ``heartbeat`` is called after each page of the fleet, and between the parts of a long pass.
     """
 
     ec2: Ec2Reader
@@ -50,6 +51,7 @@ class Gathering:
     undescribed: set[str] = field(default_factory=set)
     has_whole_fleet: bool = True
     instance_names: dict[str, str] = field(default_factory=dict)
+    heartbeat: Callable[[], None] = lambda: None
     monotonic: Callable[[], float] = monotonic
     _began: float = field(default=0.0, init=False)
     _in_progress: dict[str, Modification] | None = field(default=None, init=False)
@@ -66,7 +68,9 @@ class Gathering:
         """Every gp2 volume of the region, and whether that really is every one."""
         volumes: list[Volume] = []
         try:
-            volumes.extend(self.ec2.volumes({"volume-type": ["gp2"]}, report=self._report))
+            filters = {"volume-type": ["gp2"]}
+            listed = self.ec2.volumes(filters, report=self._report, on_page=self.heartbeat)
+            volumes.extend(listed)
         except AwsError as error:
             self.failures.append(str(error))
             self.has_whole_fleet = False

@@ -7,8 +7,16 @@ from itertools import islice
 from typing import Final
 
 from burstwatch.adapters.errors import AwsFailure
-from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
-from burstwatch.core.decide import Action, Decision, Look, decide, forget, miss, with_cause
+from burstwatch.core.assess import (
+    STOPPED_STATES,
+    Assessment,
+    Evidence,
+    UnknownReason,
+    assess,
+    serves_nothing,
+)
+from burstwatch.core.cadence import is_rechecked, sweep_interval_s
+from burstwatch.core.decide import Action, Decision, Look, decide, forget, may_be_idle, miss, with_cause
 from burstwatch.core.flips import Direction, Hold, Phase, hold_on
 from burstwatch.core.follow import Sighting, shows
 from burstwatch.core.ledger import Change, States, VolumeState
@@ -81,6 +89,7 @@ def look_at_due(this: Pass, due: Iterable[DueVolume]) -> None:
         if this.shell.should_stop():
             _stop(this, len(chunk) + sum(1 for _ in remaining))
             return
+        this.gathering.heartbeat()
         found = _assess(this, chunk)
         records, unread = _records(this, chunk)
         asking = [one.volume for one in chunk if _may_ask(this, one.volume, found.get(one.volume.volume_id))]
@@ -177,6 +186,8 @@ def _assess(this: Pass, chunk: Sequence[DueVolume]) -> dict[str, Assessment]:
         name = gathering.instance_names.get(volume_id)
         volumes[volume_id] = replace(volumes[volume_id], instance_name=name)
         look(volume_id, _with_instance(this, volume_id, evidence[volume_id], state))
+    for volume_id in _idle(this, found):
+        look(volume_id, replace(evidence[volume_id], is_idle=True))
     alerting = {volume_id for volume_id, facts in found.items() if _is_alerting(this, facts)}
     returning = {volume_id for volume_id in found if _may_return(this.states.get(volume_id))}
     span_s = _calm_span_s(this) if returning else OPERATIONS_SPAN_S
@@ -271,6 +282,28 @@ def _is_silent(this: Pass, assessment: Assessment) -> bool:
     is_leaving = state is not None and state.flip is not None and state.flip.is_under_way
     is_late = assessment.age_s is not None and assessment.age_s > lag_s and not is_leaving
     return is_late or assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
+
+
+def _idle(this: Pass, found: Mapping[str, Assessment]) -> list[str]:
+    """The volumes without a datapoint that need not have one: full when last seen, or never seen, and idle.
+
+    That a volume serves nothing is read when it falls silent and once a week after that: BurstBalance comes
+    back with its first operation, and each time costs as much as two more looks.
+    """
+    policy = this.shell.policy
+    idle: list[str] = []
+    asked: list[str] = []
+    for volume_id, facts in found.items():
+        state = this.states.get(volume_id)
+        if facts.unknown_reason is not UnknownReason.TELEMETRY_GAP or not may_be_idle(state, policy.cadence):
+            continue
+        interval_s = sweep_interval_s(facts.baseline_iops, policy.cadence)
+        was_idle = state is not None and state.unknown_reason is UnknownReason.IDLE
+        is_known = was_idle and not is_rechecked(volume_id, this.look.now_s, interval_s, policy.cadence)
+        (idle if is_known else asked).append(volume_id)
+    span_s = policy.telemetry.gap_after.total_seconds()
+    operations = this.gathering.operations(asked, span_s=span_s).items()
+    return idle + [volume_id for volume_id, each in operations if serves_nothing(*each)]
 
 
 def _is_alerting(this: Pass, assessment: Assessment) -> bool:

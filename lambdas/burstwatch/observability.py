@@ -47,6 +47,8 @@ class Metric(StrEnum):
     VOLUMES_UNKNOWN = "VolumesUnknown"
     VOLUMES_FLIPPED = "VolumesFlipped"
     NEWEST_DATAPOINT_AGE = "NewestDatapointAge"
+    WORST_DATAPOINT_AGE = "WorstDatapointAge"
+    DATAPOINT_SPACING = "DatapointSpacing"
     SOONEST_TIME_TO_EMPTY = "SoonestTimeToEmpty"
     LOWEST_BURST_BALANCE = "LowestBurstBalance"
     TICKS = "Ticks"
@@ -65,6 +67,8 @@ class Metric(StrEnum):
 
 _UNITS: Final = {
     Metric.NEWEST_DATAPOINT_AGE: MetricUnit.Seconds,
+    Metric.WORST_DATAPOINT_AGE: MetricUnit.Seconds,
+    Metric.DATAPOINT_SPACING: MetricUnit.Seconds,
     Metric.SOONEST_TIME_TO_EMPTY: MetricUnit.Seconds,
     Metric.LOWEST_BURST_BALANCE: MetricUnit.Percent,
 }

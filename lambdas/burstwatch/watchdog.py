@@ -1,6 +1,6 @@
 """One pass of the watchdog: gather, decide, record, tell. The same for Lambda, burstctl and the lab."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -10,9 +10,10 @@ from burstwatch.acting import act
 from burstwatch.adapters.delivery import deliver
 from burstwatch.core.assess import STOPPED_STATES, UnknownReason
 from burstwatch.core.decide import Look
+from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.fleet import count_fleet
 from burstwatch.core.follow import shows
-from burstwatch.core.ledger import ItemKind, Roster, TickKind, VolumeState
+from burstwatch.core.ledger import ItemKind, Ledger, Roster, TickKind, VolumeState
 from burstwatch.core.outlook import Outlook, announce_windows
 from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.policy import Mode
@@ -26,7 +27,7 @@ from burstwatch.looking import Pass, as_due, by_id, look_at_due, look_into_drain
 from burstwatch.shell import Shell
 
 LEASE_S: Final = 50.0
-"""A claimed tick that was not completed is free again before the next focus tick."""
+"""A claimed tick that was not completed is free again before the next focus tick; a sweep renews it."""
 
 _ACT_READS_S: Final = 60.0
 """What is read again before a flip has time of its own, however long the pass took to look."""
@@ -36,18 +37,49 @@ _MOST_STALLS: Final = 100
 """Reports of hosts are taken of so many volumes at once."""
 
 
+class LeaseLostError(BurstwatchError):
+    """Another process has taken over this sweep: its results count, and this pass ends without any."""
+
+
+@dataclass(slots=True)
+class _SweepLease:
+    """The claim of a sweep, renewed while it makes progress: a listing of a large region takes minutes."""
+
+    ledger: Ledger
+    tick_s: int
+    until_s: float
+    time_s: Callable[[], float]
+
+    def keep(self) -> None:
+        """Renew the claim when half of it is used up.
+
+        Raises:
+            LeaseLostError: it ran out before this, and another process took the sweep.
+        """
+        now_s = self.time_s()
+        if self.until_s - now_s > LEASE_S / 2:
+            return
+        if not self.ledger.renew_tick(
+            TickKind.SWEEP, self.tick_s, until_s=self.until_s, now_s=now_s, lease_s=LEASE_S
+        ):
+            raise LeaseLostError("another process has taken over this sweep")
+        self.until_s = now_s + LEASE_S
+
+
 def run_tick(shell: Shell, *, tick_s: int, now_s: float, kind: TickKind | None = None) -> Report | None:
     """Do the work of one tick: the volumes in focus that are due, and the sweep ticks not yet completed.
 
     Where each ``kind`` has a schedule of its own, a focus tick leaves the sweep of its minute to the other
-    schedule, and sweeps only what that has missed.
+    schedule, and sweeps only what that has missed. A sweep tick leaves the volumes in focus to the focus
+    ticks: a sweep of a large region takes longer than those may wait.
 
     Returns:
         The report, or None when another process has the tick.
     """
     ledger = shell.ledger
-    has_focus = ledger.claim_tick(TickKind.FOCUS, tick_s, now_s=now_s, lease_s=LEASE_S)
-    if not has_focus and kind is not TickKind.SWEEP:
+    is_sweep = kind is TickKind.SWEEP
+    has_focus = not is_sweep and ledger.claim_tick(TickKind.FOCUS, tick_s, now_s=now_s, lease_s=LEASE_S)
+    if not has_focus and not is_sweep:
         return None
     grid_s = int(shell.policy.cadence.sweep_tick.total_seconds())
     sweep_s = tick_s // grid_s * grid_s
@@ -61,7 +93,12 @@ def run_tick(shell: Shell, *, tick_s: int, now_s: float, kind: TickKind | None =
     this = _begin(shell, tick_s=tick_s, now_s=now_s)
     this.watched = len(roster.fingerprints) if roster else None
     if has_sweep:
-        fingerprints = _sweep(this, sweep_s, roster, with_focus=has_focus)
+        lease = _SweepLease(ledger, sweep_s, now_s + LEASE_S, lambda: this.gathering.time_s)
+        this.gathering.heartbeat = lease.keep
+        try:
+            fingerprints = _sweep(this, sweep_s, roster, with_focus=has_focus)
+        except LeaseLostError:
+            return None
         report = _finish(this)
         if fingerprints is not None and not this.is_stopped:
             ledger.complete_tick(TickKind.SWEEP, sweep_s, roster=fingerprints)

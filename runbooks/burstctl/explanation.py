@@ -14,6 +14,7 @@ from burstctl.telling import hold_words
 from burstctl.volume_words import level_words
 from burstctl.windows_now import PHASES, occurrence_document, occurrence_words
 from burstwatch.core.assess import Assessment
+from burstwatch.core.cadence import describe_spacing
 from burstwatch.core.cause_words import began_words
 from burstwatch.core.causes import find_fall
 from burstwatch.core.decide import Decision
@@ -167,7 +168,9 @@ def _balance(told: Explanation) -> list[str]:
     assert assessment.age_s is not None
     share = f"{assessment.sample.value:.1f} % of {BUCKET_CREDITS:,} = {_credits(assessment):,.0f} credits"
     minute = f"the minute that ended {format_clock(assessment.sample.end_s)} UTC"
-    return [f"{share}, lowest of {minute}, {format_duration(assessment.age_s)} ago"]
+    read = f"{share}, lowest of {minute}, {format_duration(assessment.age_s)} ago"
+    spacing = describe_spacing(assessment.spacing_s)
+    return [read, spacing] if spacing else [read]
 
 
 def _baseline(assessment: Assessment) -> list[str]:

@@ -48,6 +48,7 @@ UNKNOWN_WORDS: Final = {
     UnknownReason.NOT_BURSTABLE_TYPE: "no burst credits",
     UnknownReason.CANNOT_RUN_DRY: "cannot run dry",
     UnknownReason.TOO_NEW: "too new to tell",
+    UnknownReason.IDLE: "idle, no datapoint",
     UnknownReason.TELEMETRY_GAP: "no datapoint",
     UnknownReason.READ_FAILED: "could not be read",
 }

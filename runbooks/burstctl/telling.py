@@ -8,6 +8,7 @@ from typing import Final
 from burstctl.output import complain, say
 from burstctl.overriding import page_hints
 from burstctl.volume_words import id_and_name
+from burstwatch.core.cadence import describe_spacing
 from burstwatch.core.cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.decide import Decision
 from burstwatch.core.flips import Hold
@@ -116,6 +117,8 @@ def _totals(report: Report) -> str:
 def _effort(report: Report) -> str:
     age_s = report.newest_datapoint_age_s
     newest = "no datapoint" if age_s is None else f"newest datapoint {format_duration(age_s)} old"
+    spacing = describe_spacing(report.datapoint_spacing_s)
+    newest = f"{newest}; {spacing}" if spacing else newest
     calls, metrics = sum(report.api_calls.values()), report.metrics_requested
     idle, now = report.usd_per_month_idle, usd_per_month_now(report.decisions)
     return (

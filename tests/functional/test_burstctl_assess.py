@@ -1,6 +1,7 @@
 """burstctl assess: what it shows, to whom, and what its exit code says."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_warning
@@ -141,7 +142,10 @@ def test_a_calm_fleet_is_fine_and_so_is_an_empty_one(desk, lab):
 
 def test_missing_data_is_attention_and_stands_before_what_is_only_watched(desk, lab):
     add(lab, "low", balance_pct=80)
-    silent = add(lab, "silent", minutes=0.5, created_at=lab.clock.now().replace(year=2025))
+    silent = add(lab, "silent", "steady:50", minutes=90, created_at=lab.clock.now().replace(year=2025))
+    lab.fleet.hide_metrics(
+        silent, from_at=lab.clock.now() - timedelta(hours=2), to_at=lab.clock.now(), only_balance=True
+    )
 
     ran = desk.run("assess")
 

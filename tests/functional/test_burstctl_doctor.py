@@ -282,7 +282,11 @@ def test_this_machines_clock_against_awss(desk, lab, monkeypatch, ahead_s, verdi
 
 def test_volumes_that_cannot_be_watched_and_why(desk):
     with a_lab(desk, idle_publishes=False) as lab:
-        silent = add(lab, "silent", minutes=120)
+        silent = add(lab, "silent", "steady:50", minutes=120)
+        lab.fleet.hide_metrics(
+            silent, from_at=lab.clock.now() - timedelta(hours=2), to_at=lab.clock.now(), only_balance=True
+        )
+        add(lab, "resting", minutes=120)
         add(lab, "spare", attached=False)
         add(lab, "lake", size_gib=2000)
         add(lab, "busy", "steady:300")
@@ -296,6 +300,7 @@ def test_volumes_that_cannot_be_watched_and_why(desk):
     assert gap["commands"] == [f"burstctl explain {silent} --region us-east-1"]
     assert "1 volume watched" in told
     assert {(seen.partition(":")[0], each["fix"]) for seen, each in told.items() if each["fix"]} >= {
+        ("1 volume idle", "nothing to do: a full volume that serves nothing need not publish a balance"),
         ("1 volume detached", "nothing to do: looked at from the minute it is attached"),
         ("1 volume cannot run dry", "nothing to do: from 1,000 GiB on it earns what it can spend"),
     }
@@ -308,10 +313,24 @@ def test_cloudwatch_is_behind(desk):
         (desk.directory / "policy.yaml").write_text("version: 1\ncadence:\n  metric_lag: 1m\n")
         lab.clock.advance(30)
 
-        told = the_one(desk.run("doctor", "--json"), "telemetry")
+        told, spacing = found(desk.run("doctor", "--json"), "telemetry")
 
+    assert spacing["seen"] == "time between datapoints (60 s: 1 volume)"
     assert told["verdict"] == "warning"
     assert "and cadence.metric_lag counts on 60 s" in told["seen"]
+
+
+def test_datapoints_every_five_minutes_call_for_another_metric_lag_at_its_price(desk):
+    with a_lab(desk, balance_every_s=300) as lab:
+        add(lab, "old", "steady:50", size_gib=8, minutes=90)
+        _, spacing = found(desk.run("doctor", "--json"), "telemetry")
+        assert spacing["verdict"] == "warning"
+        assert "come every 5 min, not every minute: a drain is seen up to 4 min later" in spacing["seen"]
+        assert "cadence: {metric_lag: 10m}" in spacing["fix"]
+        assert "$0.04 a month while all are calm, not $0.03" in spacing["fix"]
+        (desk.directory / "policy.yaml").write_text("version: 1\ncadence:\n  metric_lag: 10m\n")
+        _, spacing = found(desk.run("doctor", "--json"), "telemetry")
+        assert spacing["verdict"] == "ok"
 
 
 def test_the_mode_that_stops_what_opted_in_and_tags_that_do_nothing(desk, lab):

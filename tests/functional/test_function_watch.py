@@ -74,11 +74,24 @@ def test_both_events_of_a_minute_do_their_work_once_whichever_comes_first(functi
     assert functions.kinds() == []
 
 
-@pytest.mark.parametrize("mode", ["sweep", "focus"])
-def test_a_doubled_event_adds_nothing(functions, lab, mode):
+def test_a_sweep_leaves_the_volumes_in_focus_to_the_focus_ticks(functions, lab):
+    """A sweep of a large region takes minutes; nothing that drains may wait for its end."""
     add_critical(lab, tags=AUTO)
     functions.tick()
+    lab.clock.advance(300)
+    assert functions.watch("sweep").result["looked_at"] == 0
+    assert functions.watch("focus").result["looked_at"] == 1
+
+
+@pytest.mark.parametrize("mode", ["sweep", "focus"])
+def test_a_doubled_event_adds_nothing(functions, lab, mode):
+    """A sweep finds a volume that is new, a focus tick one that drains."""
+    if mode == "focus":
+        add_critical(lab, tags=AUTO)
+    functions.tick()
     functions.asked()
+    if mode == "sweep":
+        add_critical(lab, tags=AUTO)
     lab.clock.advance(300)
     time = instant(lab.clock.now_s())
     assert functions.watch(mode).result["looked_at"] == 1
@@ -555,6 +568,7 @@ OF_A_QUIET_PASS = {
     "VolumesExhausted": "Count",
     "VolumesUnknown": "Count",
     "NewestDatapointAge": "Seconds",
+    "DatapointSpacing": "Seconds",
 }
 
 
@@ -599,7 +613,8 @@ def test_every_metric_is_told_with_its_unit_when_there_is_something_to_tell(func
     functions.watch("focus")
 
     assert functions.units.keys() == ALL_METRICS
-    in_seconds = dict.fromkeys(("SoonestTimeToEmpty", "NewestDatapointAge"), "Seconds")
+    ages = ("NewestDatapointAge", "WorstDatapointAge", "DatapointSpacing")
+    in_seconds = dict.fromkeys(("SoonestTimeToEmpty", *ages), "Seconds")
     others = in_seconds | {"LowestBurstBalance": "Percent"}
     assert functions.units == dict.fromkeys(ALL_METRICS, "Count") | others
 

@@ -435,6 +435,43 @@ def test_a_running_tick_holds_back_the_ticks_before_it_and_not_those_after(ledge
     assert not ledger.claim_tick(TickKind.FOCUS, 120, now_s=30, lease_s=600)
 
 
+def test_one_sweep_runs_at_a_time_and_a_later_one_waits_for_it(ledger, other):
+    """A sweep of a large region takes longer than the time from one sweep tick to the next."""
+    assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=300, lease_s=50)
+    assert ledger.renew_tick(TickKind.SWEEP, 300, until_s=350, now_s=580, lease_s=50)
+    assert not other.claim_tick(TickKind.SWEEP, 600, now_s=600, lease_s=50)
+    assert other.claim_tick(TickKind.FOCUS, 600, now_s=600, lease_s=50)
+    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset())
+    assert other.claim_tick(TickKind.SWEEP, 600, now_s=610, lease_s=50)
+
+
+def test_a_renewed_tick_is_nobody_elses_until_the_new_lease_ends(ledger, other):
+    assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=50)
+    assert ledger.renew_tick(TickKind.SWEEP, 300, until_s=50, now_s=30.5, lease_s=50)
+    assert not other.claim_tick(TickKind.SWEEP, 300, now_s=80, lease_s=50)
+    assert ledger.renew_tick(TickKind.SWEEP, 300, until_s=80.5, now_s=70, lease_s=50)
+    assert other.claim_tick(TickKind.SWEEP, 300, now_s=120, lease_s=50)
+
+
+def test_a_tick_that_another_process_took_is_not_renewed(ledger, other):
+    assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=50)
+    assert other.claim_tick(TickKind.SWEEP, 300, now_s=60, lease_s=50)
+    assert not ledger.renew_tick(TickKind.SWEEP, 300, until_s=50, now_s=61, lease_s=50)
+    assert other.renew_tick(TickKind.SWEEP, 300, until_s=110, now_s=90, lease_s=50)
+
+
+def test_a_sweep_that_a_later_one_replaced_is_not_renewed(ledger, other):
+    assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=300, lease_s=50)
+    assert other.claim_tick(TickKind.SWEEP, 600, now_s=600, lease_s=50)
+    assert not ledger.renew_tick(TickKind.SWEEP, 300, until_s=350, now_s=601, lease_s=50)
+
+
+def test_a_late_renewal_holds_where_nobody_took_the_tick(ledger, other):
+    assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=50)
+    assert ledger.renew_tick(TickKind.SWEEP, 300, until_s=50, now_s=70, lease_s=50)
+    assert not other.claim_tick(TickKind.SWEEP, 300, now_s=119, lease_s=50)
+
+
 def test_what_a_clock_that_was_ahead_has_left_stops_nobody(ledger, other):
     """Three hours ahead, a pass claimed its tick and died, another was completed."""
     assert ledger.claim_tick(TickKind.FOCUS, 10_800, now_s=10_800, lease_s=50)
@@ -462,6 +499,7 @@ def test_the_two_schedules_do_not_hold_each_other_back(ledger):
     assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=60)
     assert ledger.claim_tick(TickKind.FOCUS, 300, now_s=0, lease_s=60)
     ledger.complete_tick(TickKind.FOCUS, 900)
+    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset())
     assert ledger.claim_tick(TickKind.SWEEP, 600, now_s=0, lease_s=60)
 
 

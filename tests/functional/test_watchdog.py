@@ -188,10 +188,12 @@ def test_every_kind_of_missing_data_is_told_apart(lab, shell):
         fleet.add(LabVolume(size_gib=100, service_owner="ecs.amazonaws.com")): None,
     }
     stopped = fleet.add(LabVolume(size_gib=100, instance_id="i-0aaaaaaaaaaaaaaaa"))
-    silent = fleet.add(LabVolume(size_gib=100))
+    silent = fleet.add(LabVolume(size_gib=100, load="steady:50"))
+    idle = fleet.add(LabVolume(size_gib=100))
     unread = fleet.add(LabVolume(size_gib=100))
     fleet.stop_instance("i-0aaaaaaaaaaaaaaaa")
-    fleet.hide_metrics(silent, from_at=START - PAST, to_at=START + PAST)
+    for volume_id in (silent, idle):
+        fleet.hide_metrics(volume_id, from_at=START - PAST, to_at=START + PAST, only_balance=True)
     fleet.set_metric_fault(unread, MetricFault(status_code="Forbidden", message="not yours"))
     warm_up(lab)
     new = fleet.add(LabVolume(size_gib=100, created_at=START - timedelta(minutes=5)))
@@ -199,6 +201,7 @@ def test_every_kind_of_missing_data_is_told_apart(lab, shell):
         fine: None,
         stopped: UnknownReason.INSTANCE_STOPPED,
         silent: UnknownReason.TELEMETRY_GAP,
+        idle: UnknownReason.IDLE,
         unread: UnknownReason.READ_FAILED,
         new: UnknownReason.TOO_NEW,
     }
@@ -217,11 +220,47 @@ def test_a_volume_of_another_type_is_said_to_be_so(lab, shell):
 
 
 def test_a_telemetry_gap_is_alerted_once_and_closed(lab, shell, recorder):
-    volume_id = lab.fleet.add(LabVolume(size_gib=100))
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, load="steady:50"))
     warm_up(lab)
-    lab.fleet.hide_metrics(volume_id, from_at=START, to_at=START + timedelta(minutes=90))
+    gap_ends_at = START + timedelta(minutes=90)
+    lab.fleet.hide_metrics(volume_id, from_at=START, to_at=gap_ends_at, only_balance=True)
     tick_for(shell, lab, 120)
     assert recorder.kinds == [AlertKind.TELEMETRY_GAP, AlertKind.RECOVERED]
+
+
+def test_an_idle_volume_that_publishes_nothing_is_unknown_and_no_fault(lab, ledger, recorder):
+    """Twelve of them: nothing is alerted, and each costs one metric a look, as if it published."""
+    lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
+    ids = lab.fleet.add_all([LabVolume(size_gib=100)] * 12)
+    shell = a_shell(lab, ledger, recorder)
+    warm_up(lab)
+    first = tick_for(shell, lab, 30)
+    requested = sum(report.metrics_requested for report in tick_for(shell, lab, 60))
+    assert recorder.alerts == []
+    assert {ledger.states()[volume_id].unknown_reason for volume_id in ids} == {UnknownReason.IDLE}
+    assert not any(report.needs_attention for report in first)
+    assert requested == 12 * 60 / 15
+
+
+def test_an_idle_volume_that_wakes_up_is_watched_from_its_first_datapoint_on(lab, ledger, recorder):
+    lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
+    volume_id = lab.fleet.add(LabVolume(size_gib=100))
+    shell = a_shell(lab, ledger, recorder)
+    warm_up(lab)
+    tick_for(shell, lab, 30)
+    lab.fleet.set_load(volume_id, "steady:3000")
+    tick_for(shell, lab, 33)
+    assert [alert.level for alert in recorder.alerts][:2] == [Level.WARNING, Level.CRITICAL]
+
+
+def test_a_volume_that_falls_silent_when_it_is_not_full_is_a_gap_even_if_it_serves_nothing(
+    lab, shell, recorder
+):
+    volume_id = lab.fleet.add(LabVolume(size_gib=100, balance_pct=60))
+    warm_up(lab)
+    lab.fleet.hide_metrics(volume_id, from_at=START, to_at=START + timedelta(days=1))
+    tick_for(shell, lab, 50)
+    assert recorder.kinds == [AlertKind.TELEMETRY_GAP]
 
 
 def test_a_stopped_instance_is_not_polled_and_noticed_when_it_starts(lab, shell, ledger, recorder):

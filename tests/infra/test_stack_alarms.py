@@ -146,6 +146,22 @@ def test_datapoints_are_too_old_at_twice_the_lag_that_the_policy_counts_on(tmp_p
     assert alarm["Threshold"] == 2 * 180
 
 
+def test_the_worst_datapoint_rings_and_the_gap_of_a_single_volume_does_not(tmp_path):
+    """Its datapoint grows from 10 to 30 minutes old, seen by five periods; then it is a TelemetryGap."""
+    [alarm] = named(default(), "DatapointsTooOld")
+    assert (alarm["MetricName"], alarm["Statistic"]) == ("WorstDatapointAge", "Maximum")
+    assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], alarm["Period"]) == (6, 6, 300)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\ntelemetry: {gap_after: 1d}\n")
+    [alarm] = named(synth(f"policy: {policy}"), "DatapointsTooOld")
+    assert alarm["EvaluationPeriods"] == 12
+
+
+def test_the_watch_function_has_time_for_the_listing_of_a_large_region():
+    timeouts = [each["Timeout"] for each in default().of_type("AWS::Lambda::Function").values()]
+    assert max(timeouts) == 300
+
+
 def test_the_net_is_off_unless_asked_for_and_then_needs_none_of_our_code():
     assert named(default(), "LowBurstBalance") == []
     [net] = named(everything(), "LowBurstBalance")

@@ -809,3 +809,22 @@ def test_a_control_body_that_is_not_json_is_refused(lab):
         pass
     with refused.value as error:
         assert "the body is not JSON" in json.load(error)["error"]
+
+
+def test_a_filter_may_be_applied_after_a_page_was_cut_and_a_page_may_take_its_time():
+    """Of 15 volumes the last five are gp2: two empty pages come first, each with a token."""
+    fleet = LabFleet(LabClock.by_hand(START), LabSettings(filter_after_page=True, page_latency_s=0.01))
+    fleet.add_all([LabVolume(size_gib=100, volume_type="gp3")] * 10)
+    fleet.add_all([LabVolume(size_gib=100)] * 5)
+    with Endpoint(fleet) as endpoint:
+        request = {"Filters": [{"Name": "volume-type", "Values": ["gp2"]}], "MaxResults": 5}
+        sizes, token, began_s = [], "", time.monotonic()
+        while True:
+            more = {"NextToken": token} if token else {}
+            page = endpoint.client("ec2").describe_volumes(**request, **more)
+            sizes.append(len(page["Volumes"]))
+            token = page.get("NextToken")
+            if not token:
+                break
+    assert sizes == [0, 0, 5]
+    assert time.monotonic() - began_s >= 0.03

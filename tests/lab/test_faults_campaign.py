@@ -114,6 +114,7 @@ def test_what_the_watchdog_does_to_its_ledger_and_to_people_is_an_effect_each_ti
         "commit",
         "begin",
         "claim_tick",
+        "renew_tick",
         "complete_tick",
         "claim",
         "delivered",

@@ -215,7 +215,7 @@ class WholeWatchdog:
         elif self.in_focus_since_s is None:
             self.in_focus_since_s = now_s
 
-    def volumes(self, filters, *, report):
+    def volumes(self, filters, *, report, on_page):
         return iter([self._plan.volume])
 
     def volumes_by_id(self, volume_ids):

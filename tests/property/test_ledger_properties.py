@@ -213,7 +213,19 @@ class Model:
 
     def claim_tick(self, kind, tick_s, now_s):
         running = [t for (k, t), until_s in self.claimed.items() if k is kind and until_s > now_s]
-        if max([self.completed.get(kind, -1), *running]) >= tick_s:
+        completed = self.completed.get(kind, -1)
+        if max([completed, *running]) >= tick_s:
+            return False
+        if kind is TickKind.SWEEP and any(t > completed for t in running):
+            return False
+        self.claimed = {
+            c: until_s for c, until_s in self.claimed.items() if c[0] is not kind or until_s > now_s
+        }
+        self.claimed[kind, tick_s] = now_s + LEASE_S
+        return True
+
+    def renew_tick(self, kind, tick_s, until_s, now_s):
+        if self.claimed.get((kind, tick_s)) != until_s:
             return False
         self.claimed[kind, tick_s] = now_s + LEASE_S
         return True
@@ -477,6 +489,16 @@ class TwoProcesses(RuleBasedStateMachine):
         expected = self.model.claim_tick(kind, 60 * minutes, self.now_s)
         claimed = self.ledgers[by].claim_tick(kind, 60 * minutes, now_s=self.now_s, lease_s=LEASE_S)
         assert claimed is expected
+
+    @rule(by=process, kind=st.sampled_from(TickKind), minutes=st.integers(0, 5), is_owner=st.booleans())
+    def a_claim_is_renewed(self, by, kind, minutes, is_owner):
+        known_s = self.model.claimed.get((kind, 60 * minutes), self.now_s)
+        until_s = known_s if is_owner else known_s + 1
+        expected = self.model.renew_tick(kind, 60 * minutes, until_s, self.now_s)
+        renewed = self.ledgers[by].renew_tick(
+            kind, 60 * minutes, until_s=until_s, now_s=self.now_s, lease_s=LEASE_S
+        )
+        assert renewed is expected
 
     @rule(
         by=process,

@@ -19,6 +19,7 @@ SHOWS = {
     UnknownReason.READ_FAILED: {"evidence": {"balance": None, "read_error": "Throttling: rate exceeded"}},
     UnknownReason.INSTANCE_STOPPED: {"evidence": {"balance": GAP, "instance_state": "stopped"}},
     UnknownReason.TOO_NEW: {"volume": {"created_at": TEN_MINUTES_AGO}, "evidence": {"balance": GAP}},
+    UnknownReason.IDLE: {"evidence": {"balance": GAP, "is_idle": True}},
     UnknownReason.TELEMETRY_GAP: {"evidence": {"balance": GAP}},
 }
 

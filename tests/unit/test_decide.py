@@ -515,8 +515,9 @@ def test_the_next_look_counts_from_the_time_of_the_tick_not_from_when_it_ran():
 
 @pytest.mark.parametrize(
     ("newest", "minutes"),
-    # The minute of 11:54 is 5 min old, as metric_lag allows; with each minute more the look comes one sooner.
-    [("11:54", None), ("11:53", 4), ("11:52", 3), ("11:50", 1), ("11:40", 1)],
+    # 100 GiB: a full bucket lasts for 33 min at worst, 9 of them for slack and acting, 15 for the sweep
+    # interval: a datapoint may be 9 min old. An older one calls for a closer look, the sooner the older.
+    [("11:54", None), ("11:50", None), ("11:49", 5), ("11:39", 4), ("11:36", 1), ("11:32", 1)],
 )
 def test_a_calm_volume_whose_data_is_late_is_looked_at_sooner(newest, minutes):
     change = a_decision(an_assessment(calm(newest))).change

@@ -119,6 +119,7 @@ _WRITES: Final = frozenset(
         "place_hold",
         "lift_hold",
         "claim_tick",
+        "renew_tick",
         "complete_tick",
         "bundle",
         "claim",

@@ -128,14 +128,24 @@ class Ec2Reader:
         self._asks_for_managed = True
         self._ebs_limits: dict[str, InstanceLimits | None] = {}
 
-    def volumes(self, filters: Mapping[str, Sequence[str]], *, report: Report) -> Iterator[Volume]:
+    def volumes(
+        self,
+        filters: Mapping[str, Sequence[str]],
+        *,
+        report: Report,
+        on_page: Callable[[], None] = lambda: None,
+    ) -> Iterator[Volume]:
         """Every volume of the region that passes EC2's own filters, such as ``{"volume-type": ["gp2"]}``.
+
+        EC2 may apply a filter after it has cut a page of all volumes: pages come short or empty, and their
+        number follows all volumes of the region. ``on_page`` is called after each.
 
         Raises:
             AwsError: A page could not be read; the volumes yielded until then are not all there are.
         """
         action = "ec2:DescribeVolumes"
         for page in self._listing("describe_volumes", "Volumes", action, filters):
+            on_page()
             yield from _each(page["Volumes"], volume_from, action, report)
 
     def volumes_by_id(self, volume_ids: Iterable[str]) -> VolumesRead:

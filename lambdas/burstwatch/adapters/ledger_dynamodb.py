@@ -271,6 +271,12 @@ class DynamoLedger:
         """As the port says; what a clock that was ahead has left in the future stops nobody."""
         return self._ticks.claim(kind, tick_s, now_s=now_s, lease_s=lease_s)
 
+    def renew_tick(
+        self, kind: TickKind, tick_s: int, *, until_s: float, now_s: float, lease_s: float
+    ) -> bool:
+        """As the port says: a claim is known by its tick and its end."""
+        return self._ticks.renew(kind, tick_s, until_s=until_s, now_s=now_s, lease_s=lease_s)
+
     def complete_tick(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None = None) -> None:
         """Record that a claimed tick did all its work; without a ``roster`` the one before stays."""
         self._ticks.complete(kind, tick_s, roster=roster)

@@ -39,12 +39,30 @@ class Ticks:
             claimed_s, completed_s = self._claims(kind, tick), self._completed_s(kind, tick)
             running = [(other_s, until_s) for other_s, until_s in claimed_s if now_s < until_s <= latest_s]
             is_completed = completed_s is not None and tick_s <= completed_s <= latest_s
-            if is_completed or any(other_s >= tick_s for other_s, _ in running):
+            blocks_from_s = tick_s
+            if kind is TickKind.SWEEP:
+                blocks_from_s = min(tick_s, 0 if completed_s is None else completed_s + 1)
+            if is_completed or any(other_s >= blocks_from_s for other_s, _ in running):
                 return False
             claims = json.dumps([*running, (tick_s, now_s + lease_s)])
             as_seen = unchanged(tick, "claims", "completed_s")
             claimed = update(_key(kind), "SET claims = :claims", {":claims": claims}, as_seen)
             if not self._table.write([claimed]):
+                return True
+            self._table.pause(next(tries), "ticks were claimed")
+
+    def renew(self, kind: TickKind, tick_s: int, *, until_s: float, now_s: float, lease_s: float) -> bool:
+        tries = count()
+        while True:
+            tick = self._tick(kind)
+            claims = list(self._claims(kind, tick))
+            if (tick_s, until_s) not in claims:
+                return False
+            claims[claims.index((tick_s, until_s))] = (tick_s, now_s + lease_s)
+            renewed = update(
+                _key(kind), "SET claims = :claims", {":claims": json.dumps(claims)}, unchanged(tick, "claims")
+            )
+            if not self._table.write([renewed]):
                 return True
             self._table.pause(next(tries), "ticks were claimed")
 

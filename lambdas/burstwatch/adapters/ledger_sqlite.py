@@ -293,13 +293,32 @@ class SqliteLedger:
             )
             taken = connection.execute(
                 "SELECT 1 FROM completed_ticks WHERE kind = :kind AND tick_s BETWEEN :tick_s AND :latest_s"
-                " UNION ALL SELECT 1 FROM claimed_ticks WHERE kind = :kind AND tick_s >= :tick_s",
-                {"kind": kind, "tick_s": tick_s, "latest_s": latest_s},
+                " UNION ALL SELECT 1 FROM claimed_ticks WHERE kind = :kind AND tick_s >= :tick_s"
+                " UNION ALL SELECT 1 FROM claimed_ticks WHERE kind = :kind AND :runs_alone AND tick_s >"
+                " coalesce((SELECT tick_s FROM completed_ticks WHERE kind = :kind), -1)",
+                {
+                    "kind": kind,
+                    "tick_s": tick_s,
+                    "latest_s": latest_s,
+                    "runs_alone": kind is TickKind.SWEEP,
+                },
             ).fetchone()
             if taken:
                 return False
             connection.execute("INSERT INTO claimed_ticks VALUES (?, ?, ?)", (kind, tick_s, now_s + lease_s))
             return True
+
+    def renew_tick(
+        self, kind: TickKind, tick_s: int, *, until_s: float, now_s: float, lease_s: float
+    ) -> bool:
+        """As the port says: a claim is known by its tick and its end."""
+        with self._writing() as connection:
+            renewed = connection.execute(
+                "UPDATE claimed_ticks SET claimed_until_s = ?"
+                " WHERE kind = ? AND tick_s = ? AND claimed_until_s = ?",
+                (now_s + lease_s, kind, tick_s, until_s),
+            )
+            return renewed.rowcount > 0
 
     def complete_tick(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None = None) -> None:
         """Record that a claimed tick did all its work; without a ``roster`` the one before stays."""

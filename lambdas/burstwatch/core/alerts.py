@@ -490,6 +490,7 @@ _UNKNOWN_WORDS: Final = {
     "not_burstable_type": "it is not a gp2 volume any more",
     "cannot_run_dry": "at its size it cannot run dry",
     "too_new": "it is too new to have one",
+    "idle": "it is idle and publishes no datapoint",
     "telemetry_gap": "CloudWatch has no datapoint",
     "read_failed": "reading it failed",
 }

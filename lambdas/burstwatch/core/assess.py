@@ -18,6 +18,7 @@ class UnknownReason(StrEnum):
     NOT_BURSTABLE_TYPE = "not_burstable_type"
     CANNOT_RUN_DRY = "cannot_run_dry"
     TOO_NEW = "too_new"
+    IDLE = "idle"
     TELEMETRY_GAP = "telemetry_gap"
     READ_FAILED = "read_failed"
 
@@ -43,6 +44,8 @@ class Evidence:
     ``changing_to`` is what a flip under way makes of it, in words: until it is back its balance says nothing.
     ``known_at_s`` is the end of the newest datapoint that an earlier look brought back. ``unused_since_s`` is
     when earlier looks first found no running instance that has it, None if the last look found one.
+    ``is_idle`` says that a volume which was full when last seen, or never seen, serves no operations: it need
+    not publish.
     """
 
     balance: Series | None = None
@@ -56,6 +59,7 @@ class Evidence:
     changing_to: str | None = None
     known_at_s: int | None = None
     unused_since_s: int | None = None
+    is_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +67,16 @@ class Assessment:
     """Facts about a volume; either ``sample`` and ``forecast`` are there, or ``unknown_reason`` is.
 
     ``arrived_at_s`` to ``smaller_size_gib`` are the evidence's: a volume stays in focus for a while after
-    it arrived or was modified. ``served`` are operations per second in each minute, where they were read.
-    ``unused_since_s`` is set while it is detached or its instance is stopped: when a look first found that.
+    it arrived or was modified. ``spacing_s`` is the time between the datapoints of its balance. ``served``
+    are operations per second in each minute, where they were read. ``unused_since_s`` is set while it is
+    detached or its instance is stopped: when a look first found that.
     """
 
     volume: Volume
     baseline_iops: int
     sample: Sample | None = None
     age_s: float | None = None
+    spacing_s: int | None = None
     forecast: Forecast | None = None
     unknown_reason: UnknownReason | None = None
     unknown_because: str | None = None
@@ -144,6 +150,7 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
         baseline_iops=baseline,
         sample=newest,
         age_s=age_s,
+        spacing_s=balance.spacing_s,
         forecast=forecast(balance, baseline=baseline, age_s=age_s),
         balance=balance,
         arrived_at_s=evidence.arrived_at_s,
@@ -180,11 +187,18 @@ def _why_no_datapoint(
     begun += [evidence.arrived_at_s] if evidence.arrived_at_s is not None else []
     if now_s - max(begun) < telemetry.too_new.total_seconds():
         return UnknownReason.TOO_NEW, None
+    if evidence.is_idle:
+        return UnknownReason.IDLE, "no datapoint, and no operations: an idle volume need not publish any"
     minutes = min(telemetry.gap_after.total_seconds(), now_s - max(begun)) / 60
     return (
         UnknownReason.TELEMETRY_GAP,
         f"no datapoint for {minutes:.0f} min while attached to a running instance",
     )
+
+
+def serves_nothing(read_ops: Series | None, write_ops: Series | None) -> bool:
+    """Whether both were read, and no operation is in them; a metric that is absent counts as none."""
+    return read_ops is not None and write_ops is not None and not any((*read_ops.values, *write_ops.values))
 
 
 def _consumed_iops(ops: Series | None, now_s: float) -> float | None:

@@ -16,7 +16,7 @@ from burstwatch.core.alerts import (
     runbook_link,
 )
 from burstwatch.core.assess import Assessment, UnknownReason
-from burstwatch.core.cadence import focus_interval_s, sweep_interval_s
+from burstwatch.core.cadence import focus_interval_s, longest_interval_s, sweep_interval_s
 from burstwatch.core.cause_words import describe_cause
 from burstwatch.core.causes import Fall, Traces, find_fall
 from burstwatch.core.flips import OTHERS, Direction, Flip, Phase, Spent, spent_within, with_spent
@@ -27,7 +27,7 @@ from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.levels import Level, explain_level, judge
 from burstwatch.core.moves import Move, consider
 from burstwatch.core.place import Place
-from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.propose import Proposal, propose
 from burstwatch.core.stall import FRESH_S, Stall
 from burstwatch.core.story import Event, announce, describe_host, enter
@@ -151,8 +151,9 @@ def decide(
     if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP is not before.unknown_reason:
         interval_s = _FOCUS_S  # an answer without datapoints is not yet a gap
     is_plain = not wishes.is_critical and around.windows is None and around.stall is None
-    if state is None and level is Level.OK and interval_s is None and is_plain:
-        return _stay_calm(assessment, wishes, policy)
+    is_calm = state is None and level is Level.OK and interval_s is None
+    if is_plain and (is_calm or _stays_idle(assessment, before)):
+        return _stay_calm(assessment, level, wishes, policy)
     step = Step(state=before)
     if around.sighting is not None:
         step = follow(before, around.sighting, policy=policy, now_s=look.now_s)
@@ -311,18 +312,33 @@ def _with_flip(interval_s: int | None, after: VolumeState, move: Move, policy: P
     return wanted_s if interval_s is None else min(wanted_s, interval_s)
 
 
-def _stay_calm(assessment: Assessment, wishes: Wishes, policy: Policy) -> Decision:
+def _stay_calm(assessment: Assessment, level: Level, wishes: Wishes, policy: Policy) -> Decision:
     """The decision about almost every volume at almost every look: nothing."""
     return Decision(
         assessment=assessment,
         wishes=wishes,
-        level=Level.OK,
+        level=level,
         previous_level=Level.OK,
         action=Action.NONE,
-        reason=str(Level.OK),
+        reason=str(assessment.unknown_reason or level),
         look_interval_s=_sweep_interval(assessment, policy),
         change=None,
     )
+
+
+def may_be_idle(state: VolumeState | None, cadence: CadencePolicy) -> bool:
+    """Whether a volume that falls silent may be idle: it was full, as far as known, and nothing goes on."""
+    if state is None:
+        return True
+    is_full = state.balance_pct is None or state.balance_pct >= cadence.calm_from_pct
+    return is_full and not state.level.is_alerting and state.flip is None
+
+
+def _stays_idle(assessment: Assessment, before: VolumeState) -> bool:
+    """Whether it was idle at the last look as well, and nothing else is known of it: nothing is written."""
+    is_idle = assessment.unknown_reason is UnknownReason.IDLE is before.unknown_reason
+    is_quiet = before.next_look_at_s is None and not before.gap_alerted and before.missing_since_s is None
+    return is_idle and is_quiet and not before.has_moved and before.stall is None
 
 
 def miss(state: VolumeState, look: Look) -> Change | None:
@@ -521,20 +537,20 @@ def _make_alert(
 def _focus_interval(assessment: Assessment, level: Level, *, policy: Policy) -> int | None:
     """Seconds to the next close look; None when the volume is calm and the sweep looks after it."""
     cadence = policy.cadence
-    at_most_s = int(cadence.focus_at_most.total_seconds())
     if assessment.unknown_reason is not None:
         watched = assessment.unknown_reason in (UnknownReason.READ_FAILED, UnknownReason.TOO_NEW)
         return 60 if watched else None
     assert assessment.credits_left is not None
     assert assessment.age_s is not None
     is_settling = assessment.arrived_at_s is not None or assessment.modified_at_s is not None
-    late_s = max(0.0, assessment.age_s - cadence.metric_lag.total_seconds())
+    credits_left, baseline = assessment.credits_left, assessment.baseline_iops
     if not level.is_alerting and _may_soon_warn(assessment.forecast, policy):
         return 60
-    if level is Level.OK and not is_settling and late_s <= 0:
-        return None
-    interval_s = focus_interval_s(assessment.credits_left, assessment.baseline_iops, cadence)
-    return max(60, min(interval_s, at_most_s) - 60 * int(-(-late_s // 60)))
+    if level is Level.OK and not is_settling:
+        longest_s = longest_interval_s(credits_left, baseline, cadence, assessment.age_s)
+        if longest_s >= sweep_interval_s(baseline, cadence):
+            return None
+    return focus_interval_s(credits_left, baseline, cadence, assessment.age_s)
 
 
 def _may_soon_warn(forecast: Forecast | None, policy: Policy) -> bool:
@@ -546,7 +562,7 @@ def _may_soon_warn(forecast: Forecast | None, policy: Policy) -> bool:
 
 def _sweep_interval(assessment: Assessment, policy: Policy) -> int | None:
     """Seconds from sweep to sweep; None for a volume that is not polled."""
-    if assessment.unknown_reason in (None, UnknownReason.TELEMETRY_GAP):
+    if assessment.unknown_reason in (None, UnknownReason.IDLE, UnknownReason.TELEMETRY_GAP):
         return sweep_interval_s(assessment.baseline_iops, policy.cadence)
     return None
 
@@ -586,9 +602,12 @@ def _entry(after: VolumeState, kind: EntryKind, body: dict[str, object], at_s: i
     return LedgerEntry(volume_id=after.volume_id, revision=after.revision, kind=kind, at_s=at_s, body=body)
 
 
+_REMEMBERED: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
+
+
 def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
     """Whether forgetting this state would change a later decision."""
-    remembered = state.unknown_reason in (UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
+    remembered = state.unknown_reason in _REMEMBERED
     is_watched = state.level is not Level.OK or state.next_look_at_s is not None
     is_told = state.gap_alerted or state.critical_told or state.missed_told_s is not None
     waits = state.retry_at_s is not None and state.retry_at_s > now_s

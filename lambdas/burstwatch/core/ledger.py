@@ -372,7 +372,19 @@ class Ledger(Protocol):
         ...
 
     def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
-        """Take a tick; False when it or a later one is completed, or is claimed under a running lease."""
+        """Take a tick; False when it or a later one is completed, or is claimed under a running lease.
+
+        Only one sweep runs at a time: while an earlier one is claimed and not completed, a later one waits.
+        """
+        ...
+
+    def renew_tick(
+        self, kind: TickKind, tick_s: int, *, until_s: float, now_s: float, lease_s: float
+    ) -> bool:
+        """Extend the claim of this tick that lasts until ``until_s`` to ``now_s + lease_s``.
+
+        False when another process has taken the tick, or a later one, since that claim ran out.
+        """
         ...
 
     def complete_tick(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None = None) -> None:

@@ -17,6 +17,8 @@ from burstwatch.core.policy import CadencePolicy
 from burstwatch.core.words import format_instant
 
 SCHEMA: Final = "burstwatch.report/v1"
+_MANY: Final = 10
+"""So many volumes are not all idle: when none of them has a fresh datapoint, CloudWatch is late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +88,34 @@ class Report:
         )
 
     @property
+    def worst_datapoint_age_s(self) -> float | None:
+        """The age of the oldest datapoint among the volumes whose next one is overdue if it is old.
+
+        A volume that is not full must publish, one that just arrived may not do so yet, and a full one may be
+        idle: full ones count only where not one of ten or more has a fresh datapoint.
+        """
+        known = [d.assessment for d in self.decisions if d.assessment.arrived_at_s is None]
+        ages = [(a.balance_pct, a.age_s) for a in known if a.balance_pct is not None and a.age_s is not None]
+        full = [age_s for pct, age_s in ages if pct >= self.cadence.calm_from_pct]
+        others = [age_s for pct, age_s in ages if pct < self.cadence.calm_from_pct]
+        if len(full) >= _MANY:
+            others.append(min(full))
+        return max(others, default=None)
+
+    @property
+    def datapoint_spacing_s(self) -> int | None:
+        """How far apart the datapoints of most volumes are: the median."""
+        known = sorted(s for d in self.decisions if (s := d.assessment.spacing_s) is not None)
+        return known[len(known) // 2] if known else None
+
+    @property
     def usd_per_month_idle(self) -> float:
+        return self.usd_per_month_idle_at(self.cadence)
+
+    def usd_per_month_idle_at(self, cadence: CadencePolicy) -> float:
+        """Dollars a month for watching these volumes by this cadence, if all of them were calm."""
         polled = (d.assessment for d in self.decisions if d.look_interval_s)
-        return usd_per_month_idle(sweep_interval_s(a.baseline_iops, self.cadence) for a in polled)
+        return usd_per_month_idle(sweep_interval_s(a.baseline_iops, cadence) for a in polled)
 
     def to_document(self) -> dict[str, Any]:
         """The report as ``--json`` prints it; absent numbers are null, keys never disappear."""
@@ -116,6 +143,8 @@ class Report:
                 "usd_per_month_now": round(usd_per_month_now(self.decisions), 2),
             },
             "newest_datapoint_age_s": _rounded(self.newest_datapoint_age_s),
+            "worst_datapoint_age_s": _rounded(self.worst_datapoint_age_s),
+            "datapoint_spacing_s": self.datapoint_spacing_s,
             "holds": [_hold(hold) for hold in self.holds],
             "missing": list(self.missing),
             "failures": list(self.failures),
@@ -166,6 +195,7 @@ def describe(decision: Decision, now_s: float, outcome: Outcome) -> dict[str, An
         "time_to_empty_latest_s": forecast["latest_s"],
         "soonest_empty_s": forecast["soonest_empty_s"],
         "datapoint_age_s": _rounded(assessment.age_s),
+        "datapoint_spacing_s": assessment.spacing_s,
         "level": str(decision.level),
         "unknown_reason": assessment.unknown_reason and str(assessment.unknown_reason),
         "unknown_because": assessment.unknown_because,

@@ -4,10 +4,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 PERIOD_S: Final = 60
 """Width of one sample in seconds; CloudWatch collects EBS metrics every minute."""
+_GAPS: Final = 5
+"""Enough for the median not to change when one datapoint is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,12 @@ class Series:
         """The latest sample that begins no later than ``start_s``."""
         index = bisect_right(self.starts_s, start_s) - 1
         return None if index < 0 else Sample(start_s=self.starts_s[index], value=self.values[index])
+
+    @property
+    def spacing_s(self) -> int | None:
+        """Seconds between datapoints: the median of the newest few gaps, None where there is no gap yet."""
+        gaps = sorted(later - earlier for earlier, later in pairwise(self.starts_s[-_GAPS - 1 :]))
+        return gaps[len(gaps) // 2] if gaps else None
 
     def last(self, count: int) -> Sequence[float]:
         """The newest ``count`` values, oldest first; fewer where there are fewer."""

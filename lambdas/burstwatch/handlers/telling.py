@@ -91,6 +91,8 @@ def _measure(report: Report, say: Instruments) -> None:
             say.measure(metric, fleet.by_level[level] if is_known else None)
     say.measure(Metric.VOLUMES_UNREAD, len(report.unread) + report.undescribed)
     say.measure(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
+    say.measure(Metric.WORST_DATAPOINT_AGE, report.worst_datapoint_age_s)
+    say.measure(Metric.DATAPOINT_SPACING, report.datapoint_spacing_s)
     say.measure(Metric.SOONEST_TIME_TO_EMPTY, _soonest_s(report.decisions))
     counts = {metric: report.count(done) for done, metric in _OF_OUTCOME.items()}
     counts[Metric.ALERTS_SENT] = report.sent

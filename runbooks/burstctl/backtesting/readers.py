@@ -34,7 +34,13 @@ class RecordedEc2:
     world: World
     limits: Mapping[str, InstanceLimits] = field(default_factory=dict)
 
-    def volumes(self, filters: Mapping[str, Sequence[str]], *, report: _Ignored) -> Iterator[Volume]:  # noqa: ARG002 - nothing fails
+    def volumes(
+        self,
+        filters: Mapping[str, Sequence[str]],
+        *,
+        report: _Ignored,  # noqa: ARG002 - nothing fails
+        on_page: _Ignored,  # noqa: ARG002 - there is one page
+    ) -> Iterator[Volume]:
         types = filters["volume-type"]
         shown = (each.shown_at(self.world.now_s) for each in self.world.standing())
         return (volume for volume in shown if volume.volume_type in types)

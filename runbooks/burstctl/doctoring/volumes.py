@@ -1,8 +1,9 @@
 """The volumes: which cannot be watched and why, how old their data is, and what their tags ask for."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from burstctl.doctoring.finding import (
@@ -18,10 +19,13 @@ from burstctl.doctoring.finding import (
 from burstctl.doctoring.patient import Fleet, Patient
 from burstctl.volume_words import id_and_name
 from burstwatch.core.assess import UnknownReason
+from burstwatch.core.cadence import describe_spacing, metric_lag_for
 from burstwatch.core.flips import spent_within
 from burstwatch.core.guards import AUTOMATIC_QUOTA, QUOTA
 from burstwatch.core.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.report import Report
+from burstwatch.core.samples import PERIOD_S
+from burstwatch.core.spans import format_span
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import Volume
 from burstwatch.core.words import format_duration, format_instant
@@ -36,6 +40,7 @@ _NOTHING_TO_DO: Final[Mapping[UnknownReason, str]] = {
     UnknownReason.INSTANCE_STOPPED: "nothing to do: looked at again when its instance runs",
     UnknownReason.NOT_BURSTABLE_TYPE: "nothing to do: it has no bucket",
     UnknownReason.CANNOT_RUN_DRY: "nothing to do: from 1,000 GiB on it earns what it can spend",
+    UnknownReason.IDLE: "nothing to do: a full volume that serves nothing need not publish a balance",
     UnknownReason.TOO_NEW: "nothing to do: its first datapoint comes within a quarter of an hour",
 }
 """Why a volume is not judged, where that is as it should be."""
@@ -46,14 +51,44 @@ def check_telemetry(patient: Patient) -> Iterator[Finding]:
     report = patient.report()
     yield from judge_failures(report)
     yield judge_age(report, patient.policy_or_default().cadence)
+    yield from judge_spacing(report, patient.policy_or_default().cadence)
+
+
+def judge_spacing(report: Report, cadence: CadencePolicy) -> Iterator[Finding]:
+    """How far apart datapoints are, and the ``metric_lag`` that covers it, with its price."""
+    spacing_s = report.datapoint_spacing_s
+    if spacing_s is None:
+        return
+    spacings = Counter(s for d in report.decisions if (s := d.assessment.spacing_s) is not None)
+    apart = ", ".join(
+        f"{format_duration(each)}: {_count(count)}" for each, count in sorted(spacings.items())[:_MOST_NAMED]
+    )
+    lag = metric_lag_for(spacing_s, report.worst_datapoint_age_s or 0.0)
+    if spacing_s <= PERIOD_S or cadence.metric_lag >= lag:
+        yield ok(f"time between datapoints ({apart})")
+        return
+    wider = replace(cadence, metric_lag=lag)
+    now_usd, then_usd = report.usd_per_month_idle, report.usd_per_month_idle_at(wider)
+    if faults := wider.faults():
+        fix = f"the policy cannot allow for {format_span(lag)}: {faults[-1].message}"
+    else:
+        fix = (
+            f"write cadence: {{metric_lag: {format_span(lag)}}} into the policy: sweeps then plan for it, and"
+            f" watching costs ${then_usd:,.2f} a month while all are calm, not ${now_usd:,.2f}"
+        )
+    seen = f"{describe_spacing(spacing_s)} ({apart})"
+    yield warning(seen, fix=fix, page="runbooks/DatapointsTooOld.md")
 
 
 def judge_age(report: Report, cadence: CadencePolicy) -> Finding:
-    """The guarantee counts on ``metric_lag``."""
-    age_s, lag_s = report.newest_datapoint_age_s, cadence.metric_lag.total_seconds()
-    if age_s is None:
+    """The guarantee counts on ``metric_lag``: of the oldest datapoint, where volumes must publish one."""
+    newest_s, lag_s = report.newest_datapoint_age_s, cadence.metric_lag.total_seconds()
+    if newest_s is None:
         return skipped("no volume has a datapoint")
-    seen = f"the newest datapoint is {format_duration(age_s)} old"
+    age_s = max(newest_s, report.worst_datapoint_age_s or 0.0)
+    seen = f"the newest datapoint is {format_duration(newest_s)} old"
+    if age_s > newest_s:
+        seen = f"{seen}, the oldest of a volume that is not full {format_duration(age_s)}"
     if age_s <= lag_s:
         return ok(f"{seen}, cadence.metric_lag allows {format_duration(lag_s)}")
     seen = f"{seen}, and cadence.metric_lag counts on {format_duration(lag_s)}: forecasts lose as much lead"

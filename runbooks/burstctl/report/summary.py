@@ -13,6 +13,7 @@ from burstctl.report.money_words import money_context
 from burstctl.report.page_words import id_words, instant_words, span_words, usd_words, volumes_words
 from burstctl.telling import hold_words
 from burstctl.volume_words import LONGEST_SENTENCE
+from burstwatch.core.cadence import describe_spacing
 from burstwatch.core.cost import usd_per_month_now
 from burstwatch.core.words import format_duration, format_instant, printable
 
@@ -151,6 +152,8 @@ def _notes(reported: Reported, last: timedelta) -> list[str]:
         f"{calls:,} calls to AWS, {reported.metrics_requested:,} metrics read for ${reported.usd_read:.4f}.",
     ]
     notes += [] if age_s is None else [f"The newest datapoint was {format_duration(age_s)} old."]
+    spacing = describe_spacing(report.datapoint_spacing_s)
+    notes += [f"{spacing[0].upper()}{spacing[1:]}."] if spacing else []
     if len(reported.told) < len(reported.decisions):
         notes.append(
             f"{volumes_words(len(reported.told))} that matter most ({MOST_TOLD:,} at most) are told at"

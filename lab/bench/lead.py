@@ -1,0 +1,107 @@
+"""How long before empty a full burst is alerted, by how far apart and how late datapoints come.
+
+    .venv/bin/python lab/bench/lead.py [--metric-lag 10m]
+
+The decision core alone, with its defaults: a volume bursts at 3,000 operations a second from a full bucket
+(calm, so in the sweep) or from 30 % (held there, so in focus). Every phase of the looks against the burst and
+of the datapoints against both is tried, minute by minute. The table has the least and the median lead of the
+warning and of the critical alert before the bucket is empty, in minutes; below 0 is after it.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from itertools import product
+from statistics import median
+
+from burstwatch.core.assess import Evidence, assess
+from burstwatch.core.cadence import sweep_interval_s
+from burstwatch.core.decide import Look, decide
+from burstwatch.core.levels import Level
+from burstwatch.core.place import Place
+from burstwatch.core.policy import Policy
+from burstwatch.core.samples import Series
+from burstwatch.core.tags import read_tags
+from burstwatch.core.volume import CREDITS_PER_PCT, Volume, baseline_iops, worst_drain_per_s
+
+_MINUTE_S, _HOUR_S = 60, 3600
+_BURST_S = 1_800_000_000 // 86_400 * 86_400
+SIZES_GIB = (8, 33, 100, 500)
+PUBLISHED = ((60, 180), (60, 300), (300, 180), (300, 300))
+"""Seconds between datapoints, and from the start of a datapoint's minute to its being shown."""
+
+
+def a_volume(size_gib: int) -> Volume:
+    """An old volume of this size, attached for ever."""
+    from datetime import UTC, datetime
+
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+    return Volume(
+        volume_id="vol-00000000000000001",
+        volume_type="gp2",
+        size_gib=size_gib,
+        created_at=long_ago,
+        attached=True,
+        attached_at=long_ago,
+        instance_id="i-00000000000000001",
+        device="/dev/sdf",
+    )
+
+
+def leads(
+    size_gib: int, from_pct: float, spacing_s: int, lag_s: int, policy: Policy
+) -> Iterator[Mapping[Level, float]]:
+    """For each phase, how long before empty each level was first alerted, in seconds."""
+    volume = a_volume(size_gib)
+    fall_per_s = worst_drain_per_s(baseline_iops(size_gib)) / CREDITS_PER_PCT
+    empty_s = _BURST_S + from_pct / fall_per_s
+    looks_every_s = sweep_interval_s(baseline_iops(size_gib), policy.cadence)
+    phases = product(range(0, looks_every_s, _MINUTE_S), range(0, spacing_s, _MINUTE_S))
+    for look_phase_s, point_phase_s in phases:
+        first_s = _BURST_S - 2 * _HOUR_S + point_phase_s
+        points = {
+            start_s: max(0.0, from_pct - fall_per_s * max(0, start_s + _MINUTE_S - _BURST_S))
+            for start_s in range(first_s, _BURST_S + 3 * _HOUR_S, spacing_s)
+        }
+        state, at_s = None, _BURST_S - looks_every_s + look_phase_s
+        found: dict[Level, float] = {}
+        while at_s < empty_s + _HOUR_S and Level.EXHAUSTED not in found:
+            shown = {s: pct for s, pct in points.items() if at_s - 4_200 <= s <= at_s - lag_s}
+            seen = assess(
+                volume, Evidence(balance=Series.of(shown.items())), now_s=at_s, telemetry=policy.telemetry
+            )
+            look = Look(now_s=at_s, tick_s=at_s, place=Place(region="us-east-1"))
+            decision = decide(seen, state, read_tags({}, policy.mode), policy=policy, look=look)
+            for level in (Level.WARNING, Level.CRITICAL, Level.EXHAUSTED):
+                if decision.level.rank >= level.rank:
+                    found.setdefault(level, empty_s - at_s)
+            state = decision.change.state if decision.change else state
+            at_s += decision.look_interval_s or looks_every_s
+        yield found
+
+
+def main() -> None:
+    """Print a row for each size, start and way of publishing."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--metric-lag", default="5m")
+    asked = parser.parse_args()
+    policy = Policy.from_mapping({"version": "1", "cadence": {"metric_lag": asked.metric_lag}})
+    print(
+        "| GiB | from | a datapoint every | shown after | warning, least (median) | critical, least (median) |"
+    )
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    for size_gib, from_pct, (spacing_s, lag_s) in product(SIZES_GIB, (100.0, 30.0), PUBLISHED):
+        found = list(leads(size_gib, from_pct, spacing_s, lag_s, policy))
+        cells = []
+        for level in (Level.WARNING, Level.CRITICAL):
+            minutes = [each.get(level, -_HOUR_S) / 60 for each in found]
+            cells.append(f"{min(minutes):.1f} ({median(minutes):.1f})")
+        print(
+            f"| {size_gib} | {from_pct:g} % | {spacing_s // 60} min | {lag_s // 60} min | {' | '.join(cells)} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

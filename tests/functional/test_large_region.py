@@ -1,0 +1,150 @@
+"""A region whose listing takes longer than a lease, and longer than the time between two sweeps."""
+
+from datetime import UTC, datetime
+
+import pytest
+from boto3.session import Session
+
+from burstlab.clock import LabClock
+from burstlab.endpoint import ACCESS_KEY, Endpoint
+from burstlab.fleet import LabFleet, LabSettings
+from burstlab.volume import LabVolume
+from burstwatch.adapters import ec2
+from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.bootstrap import build_shell
+from burstwatch.core.ledger import TickKind
+from burstwatch.core.policy import Policy
+from burstwatch.shell import Shell
+from burstwatch.watchdog import run_tick
+
+START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+START_S = int(START.timestamp())
+
+
+class Killed(BaseException):
+    """The function was stopped at its timeout."""
+
+
+class Region:
+    """Pages of one volume; ``on_page`` may let time pass, or do what another process does meanwhile."""
+
+    def __init__(self, endpoint, ledger):
+        self.fleet, self.ledger = endpoint.fleet, ledger
+        session = Session(
+            aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1"
+        )
+        self.shell = build_shell(
+            session,
+            endpoint_url=endpoint.url,
+            policy=Policy(),
+            ledger=ledger,
+            channels=(),
+            account="123456789012",
+        )
+        self.time_s = float(START_S)
+        self.per_page_s = 0.0
+        self.on_page = lambda: None
+        volumes = self.shell.ec2.volumes
+
+        def slow_volumes(filters, *, report, on_page):
+            def turned():
+                self.time_s += self.per_page_s
+                self.on_page()
+                on_page()
+
+            return volumes(filters, report=report, on_page=turned)
+
+        self.shell.ec2.volumes = slow_volumes
+
+    def tick(self, kind, minute=None):
+        now_s = self.time_s if minute is None else START_S + 60 * minute
+        self.time_s = max(self.time_s, now_s)
+        return run_tick(self.shell, tick_s=int(now_s // 60) * 60, now_s=now_s, kind=kind)
+
+
+@pytest.fixture
+def region(monkeypatch):
+    monkeypatch.setattr(ec2, "PAGE_SIZE", 5)
+    fleet = LabFleet(LabClock.by_hand(START), LabSettings())
+    fleet.add_all([LabVolume(size_gib=100)] * 35)
+    with Endpoint(fleet) as endpoint, SqliteLedger.in_memory() as ledger:
+        region = Region(endpoint, ledger)
+        make = Shell.gathering
+
+        def gathering(shell, now_s):
+            made = make(shell, now_s)
+            made.monotonic = lambda: region.time_s
+            made.__post_init__()
+            return made
+
+        monkeypatch.setattr(Shell, "gathering", gathering)
+        yield region
+
+
+def test_no_tick_takes_over_a_sweep_that_makes_progress(region):
+    """Seven pages of 40 s: every focus tick meanwhile, and the next sweep's own, leave the sweep alone."""
+    region.per_page_s = 40.0
+    claims = []
+
+    def another_process():
+        tick_s = int(region.time_s // 300) * 300
+        claims.append(region.ledger.claim_tick(TickKind.SWEEP, tick_s, now_s=region.time_s, lease_s=50.0))
+
+    region.on_page = another_process
+    assert region.tick(TickKind.SWEEP) is not None
+    assert claims == [False] * 7
+    assert region.ledger.roster().tick_s == START_S
+
+
+def test_a_sweep_that_outlasts_the_grid_is_followed_by_one_sweep_of_what_is_overdue(region):
+    region.per_page_s = 45.0
+    region.tick(TickKind.SWEEP)
+    assert region.time_s == START_S + 315
+    region.per_page_s = 0.0
+    assert region.tick(TickKind.FOCUS, minute=6) is not None
+    assert region.ledger.roster().tick_s == START_S + 300
+
+
+def test_focus_ticks_go_on_beside_a_long_sweep(region):
+    region.per_page_s = 40.0
+    found = []
+
+    def focus_tick():
+        region.on_page = lambda: None
+        found.append(region.tick(TickKind.FOCUS))
+
+    region.on_page = focus_tick
+    region.tick(TickKind.SWEEP)
+    assert found[0] is not None
+    assert found[0].api_calls.get("ec2:DescribeVolumes", 0) == 0, "it does not sweep"
+
+
+def test_a_sweep_that_lost_its_lease_ends_without_completing(region):
+    """One call to EC2 hung for a minute, and another process took the sweep and did it."""
+    region.per_page_s = 60.0
+
+    def another_process():
+        region.on_page = lambda: None
+        assert region.ledger.claim_tick(TickKind.SWEEP, START_S, now_s=region.time_s, lease_s=50.0)
+
+    region.on_page = another_process
+    assert region.tick(TickKind.SWEEP) is None
+    assert region.ledger.roster() is None
+
+
+def test_no_sweep_is_lost_when_the_function_is_stopped_in_the_middle_of_one(region):
+    region.per_page_s = 40.0
+    pages = []
+
+    def stopped():
+        pages.append(region.time_s)
+        if len(pages) == 5:
+            raise Killed
+
+    region.on_page = stopped
+    with pytest.raises(Killed):
+        region.tick(TickKind.SWEEP)
+    region.on_page, region.per_page_s = lambda: None, 0.0
+    region.tick(TickKind.FOCUS, minute=4)
+    assert region.ledger.roster() is not None
+    assert region.ledger.roster().tick_s == START_S
