@@ -59,7 +59,7 @@ DETAIL = {
     "schema": "burstwatch.probe/v1",
     "instance_id": HOST,
     "volume_id": DRAINING,
-    "verdict": "critical",
+    "verdict": "crit",
     "cause": "throttled",
     "total_s": 8.25,
     "started_at": format_instant(NOW_S - 10),

@@ -136,7 +136,7 @@ def its_host_reports_a_stall(stage: Stage) -> None:
         "schema": "burstwatch.probe/v1",
         "instance_id": HOST,
         "volume_id": VOLUME,
-        "verdict": "critical",
+        "verdict": "crit",
         "cause": "throttled",
         "total_s": 8.25,
         "started_at": "2026-11-20T17:58:40Z",
