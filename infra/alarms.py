@@ -148,7 +148,7 @@ def lost(*, events: IQueue, alerts: IQueue, flips: IQueue | None) -> list[Watch]
         Watch(
             name="TicksDeadLettered",
             metric=waiting_in(events),
-            says="A tick or an EBS event was given up; what it was waits in a queue.",
+            says="A tick or an event was given up; what it was waits in a queue.",
         ),
         _caused_by_failed_delivery(
             Watch(
@@ -197,6 +197,23 @@ def unseen(deployment: str, *, metric_lag_s: int, gap_after_s: int) -> list[Watc
                 metric=told("AlertsNotDelivered", "Sum", deployment=deployment, period=MINUTE),
                 says="An alert could not be sent; it is tried again.",
             )
+        ),
+    ]
+
+
+def dropped(deployment: str) -> list[Watch]:
+    """Events were not used: more than an honest host sends twice, or any of EBS."""
+    return [
+        Watch(
+            name="ProbeEventsDropped",
+            metric=told("ProbeEventsDropped", "Sum", deployment=deployment),
+            says="Reports of hosts are dropped: useless, too many, or of volumes that are not theirs.",
+            threshold=5,
+        ),
+        Watch(
+            name="EbsEventsDropped",
+            metric=told("EbsEventsDropped", "Sum", deployment=deployment),
+            says="EBS events waited for over five minutes and were dropped: only the ticks look.",
         ),
     ]
 

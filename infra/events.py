@@ -1,21 +1,44 @@
-"""What happens to volumes, and what their hosts see, as hints for an early look."""
+"""What happens to volumes, and what their hosts see, as hints for an early look.
+
+Both come through queues, so that no burst of events can use up the account's concurrency: Lambda takes many
+at once, and runs few functions. Reserved concurrency would do it too, but not in an account limited to ten.
+"""
 
 from typing import Final
 
 from aws_cdk import Duration, Stack
 from aws_cdk.aws_events import EventBus, EventPattern, IEventBus, Rule
-from aws_cdk.aws_events_targets import LambdaFunction
-from aws_cdk.aws_sqs import IQueue
+from aws_cdk.aws_events_targets import SqsQueue
+from aws_cdk.aws_lambda import CfnEventSourceMapping
+from aws_cdk.aws_sqs import DeadLetterQueue, IQueue, Queue, QueueEncryption
 from constructs import Construct
 
 from infra.functions import WatchdogFunction
+from infra.permissions import take
 
 PROBE_SOURCE: Final = "burstwatch.ddprobe"
+PROBE_SCHEMA: Final = "burstwatch.probe/v1"
+VERDICTS: Final = ("warn", "crit")
+CAUSES: Final = ("throttled", "exhausted_idle", "stalled", "frozen_or_lock", "io_error")
 EBS_EVENTS: Final = ("createVolume", "modifyVolume", "attachVolume", "reattachVolume")
+
+EBS_WINDOW_S: Final = 20
+"""An event may wait so long for others: a look for a hundred volumes costs hardly more than one for one."""
+
+PROBE_WINDOW_S: Final = 5
+"""A stall reaches people within a minute."""
+
+MOST_AT_ONCE: Final = 2
+"""Functions at once for a queue, the least that Lambda knows."""
+
+_BATCH: Final = 100
+_MOST_RECEIVES: Final = 3
+_KEPT: Final = Duration.minutes(15)
+"""Long enough for three tries; what is older than five minutes is dropped when it is read."""
 
 
 class Hints(Construct):
-    """Two rules on the settle function: EBS's own events, and those of probes on a bus of their own."""
+    """Two rules, EBS's own events and those of probes on a bus of their own, each with a queue to settle."""
 
     def __init__(
         self,
@@ -40,9 +63,18 @@ class Hints(Construct):
             detail_type=["EBS Volume Notification"],
             detail={"event": list(EBS_EVENTS)},
         )
-        self._add("Ebs", "EBS volumes made, modified and attached", ebs)
-        probe = EventPattern(source=[PROBE_SOURCE])
-        self._add("Probe", "stalls that ddprobe reports", probe, self.probe_bus)
+        probe = EventPattern(
+            source=[PROBE_SOURCE],
+            detail_type=["stall"],
+            detail={"schema": [PROBE_SCHEMA], "verdict": list(VERDICTS), "cause": list(CAUSES)},
+        )
+        queues = [
+            self._add("Ebs", "EBS volumes made, modified and attached", ebs),
+            self._add("Probe", "stalls that ddprobe reports", probe, self.probe_bus),
+        ]
+        settle.allow(take(*(queue.queue_arn for queue in queues), sid="TakeEvents"))
+        for queue, window_s in zip(queues, (EBS_WINDOW_S, PROBE_WINDOW_S), strict=True):
+            self._deliver(queue, window_s)
 
     @property
     def probe_policy(self) -> str:
@@ -63,19 +95,46 @@ class Hints(Construct):
         )
         return str(document)
 
-    def _add(self, construct_id: str, what: str, pattern: EventPattern, bus: IEventBus | None = None) -> None:
+    def _add(
+        self, construct_id: str, what: str, pattern: EventPattern, bus: IEventBus | None = None
+    ) -> Queue:
+        """A rule, and the queue that it alone may send to."""
+        queue = Queue(
+            self,
+            f"{construct_id}Events",
+            encryption=QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            # as AWS advises: six times the function's timeout, and the longest window
+            visibility_timeout=Duration.seconds(6 * self._settle.sizing.timeout_s + EBS_WINDOW_S),
+            retention_period=_KEPT,
+            dead_letter_queue=DeadLetterQueue(queue=self._failures, max_receive_count=_MOST_RECEIVES),
+        )
+        target = SqsQueue(
+            queue,
+            dead_letter_queue=self._failures,
+            max_event_age=Duration.minutes(5),
+            retry_attempts=2,
+        )
         Rule(
             self,
             construct_id,
             description=f"burstwatch: {what}",
             event_bus=bus,
             event_pattern=pattern,
-            targets=[
-                LambdaFunction(
-                    self._settle.function,
-                    dead_letter_queue=self._failures,
-                    max_event_age=Duration.minutes(5),
-                    retry_attempts=2,
-                )
-            ],
+            targets=[target],
         )
+        return queue
+
+    def _deliver(self, queue: Queue, window_s: int) -> None:
+        """Invoke settle with what is in the queue; it says which of a batch failed."""
+        source = CfnEventSourceMapping(
+            self,
+            f"{queue.node.id}Source",
+            function_name=self._settle.name,
+            event_source_arn=queue.queue_arn,
+            batch_size=_BATCH,
+            maximum_batching_window_in_seconds=window_s,
+            function_response_types=["ReportBatchItemFailures"],
+            scaling_config=CfnEventSourceMapping.ScalingConfigProperty(maximum_concurrency=MOST_AT_ONCE),
+        )
+        source.node.add_dependency(self._settle.role)

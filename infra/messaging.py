@@ -19,8 +19,8 @@ MOST_RECEIVES: Final = 3
 """Three tries of a minute each: well below ``act_lead``, the eight minutes that a flip has."""
 
 _BATCH: Final = 10
-_MOST_FLIPPING: Final = 5
-"""Flip functions at once; EC2 refills five modifications a second, whoever asks."""
+_MOST_FLIPPING: Final = 2
+"""Flip functions at once: with the event queues' it leaves room in an account limited to ten."""
 
 _KEPT: Final = Duration.days(14)
 
@@ -103,7 +103,7 @@ class FlipRequests(Construct):
 
     def deliver_to(self, function: WatchdogFunction) -> None:
         """Invoke the function with what is asked for; it says which of a batch failed."""
-        function.allow(take(self.queue.queue_arn))
+        function.allow(take(self.queue.queue_arn, sid="TakeFlipRequests"))
         source = CfnEventSourceMapping(
             self,
             "Source",

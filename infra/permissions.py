@@ -132,12 +132,12 @@ def send(queue_arn: str, *, sid: str) -> Permission:
     return Permission(sid=sid, actions=("sqs:SendMessage",), resources=(queue_arn,))
 
 
-def take(queue_arn: str) -> Permission:
-    """To take flip requests out of this queue."""
+def take(*queue_arns: str, sid: str) -> Permission:
+    """To take messages out of these queues."""
     return Permission(
-        sid="TakeFlipRequests",
+        sid=sid,
         actions=("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
-        resources=(queue_arn,),
+        resources=queue_arns,
     )
 
 

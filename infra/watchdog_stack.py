@@ -4,9 +4,20 @@ from typing import Final
 
 from aws_cdk import Annotations, CfnOutput, Environment, Stack, Tags
 from aws_cdk.aws_iam import IManagedPolicy, ManagedPolicy, PermissionsBoundary
+from aws_cdk.aws_sqs import IQueue
 from constructs import Construct
 
-from infra.alarms import Alarms, failures_of, flips_gone_wrong, lost, silence, throttles_of, unseen, untaken
+from infra.alarms import (
+    Alarms,
+    dropped,
+    failures_of,
+    flips_gone_wrong,
+    lost,
+    silence,
+    throttles_of,
+    unseen,
+    untaken,
+)
 from infra.config import StageConfig
 from infra.dashboard import FleetDashboard
 from infra.events import Hints
@@ -36,7 +47,7 @@ SENT: Final = "sent*"
 
 _WATCH: Final = Sizing(memory_mib=1769, timeout_s=300)
 _FLIP: Final = Sizing(memory_mib=512, timeout_s=50)
-_SETTLE: Final = Sizing(memory_mib=512, timeout_s=60)
+_SETTLE: Final = Sizing(memory_mib=512, timeout_s=30)
 _NOTIFY: Final = Sizing(memory_mib=256, timeout_s=60, retries=2, most_age_s=3600)
 
 
@@ -70,7 +81,9 @@ class WatchdogStack(Stack):
         self._failures = make_dead_letters(self, "FailedEvents")
         self._flip_requests = FlipRequests(self, "FlipRequests") if stage.flips else None
         self._shared = self._share()
-        self.watch = self._looking("Watch", "watch", "looks at volumes, decides and alerts", _WATCH)
+        self.watch = self._looking(
+            "Watch", "watch", "looks at volumes, decides and alerts", _WATCH, self._failures
+        )
         self.settle = self._looking("Settle", "settle", "follows what happens to volumes", _SETTLE)
         self.flip = self._make_flip() if self._flip_requests else None
         self.notify = self._make_notify()
@@ -126,8 +139,13 @@ class WatchdogStack(Stack):
             architecture=self._stage.architecture,
         )
 
-    def _looking(self, construct_id: str, verb: str, does: str, sizing: Sizing) -> WatchdogFunction:
-        """A function that looks at volumes and may ask for flips, but never makes one."""
+    def _looking(
+        self, construct_id: str, verb: str, does: str, sizing: Sizing, failures: IQueue | None = None
+    ) -> WatchdogFunction:
+        """A function that looks at volumes and may ask for flips, but never makes one.
+
+        Without ``failures`` nothing invokes it asynchronously.
+        """
         asks = {}
         if self._flip_requests:
             asks["BURSTWATCH_FLIP_QUEUE_URL"] = self._flip_requests.queue.queue_url
@@ -139,7 +157,7 @@ class WatchdogStack(Stack):
             shared=self._shared,
             sizing=sizing,
             environment=asks,
-            failures=self._failures,
+            failures=failures,
         )
         self._let_look(function)
         if self._flip_requests:
@@ -232,6 +250,7 @@ class WatchdogStack(Stack):
             *throttles_of([each for each in (self.watch, self.flip) if each is not None]),
             *lost(events=self._failures, alerts=self._alerts.undelivered, flips=dead_flips),
             *unseen(name, metric_lag_s=self._policy.metric_lag_s, gap_after_s=self._policy.gap_after_s),
+            *dropped(name),
             *([*flips_gone_wrong(name), untaken(flips.queue)] if flips else ()),
         )
         if self._stage.lowest_burst_balance_pct is not None:

@@ -156,17 +156,17 @@ def after_a_look(volume: Volume, state: VolumeState, wishes: Wishes | None = Non
     return list(decision.alerts)
 
 
-def host_stalled(volume: Volume, cause: str) -> Alert:
-    """The bucket is full, and the host says that the volume stands still."""
+def host_stalled(volume: Volume, task: str) -> Alert:
+    """The bucket is full, and the host says that the volume stands still; it chooses the names of tasks."""
     detail = {
         "schema": "burstwatch.probe/v1",
         "instance_id": "i-0123456789abcdef0",
         "volume_id": VOLUME_ID,
-        "verdict": "critical",
-        "cause": cause.strip() or "?",
+        "verdict": "crit",
+        "cause": "io_error",
         "total_s": 8.25,
         "started_at": "2026-11-20T11:58:00Z",
-        "top": [{"comm": cause, "wchan": cause, "count": 3}],
+        "top": [{"comm": task, "wchan": task, "count": 3}],
     }
     decision = decide(
         an_assessment(draining_to(100, 0, count=20), volume=volume),

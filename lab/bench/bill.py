@@ -55,6 +55,7 @@ USD: Final = {
     "write unit": 0.625e-6,
     "log byte": 0.50 / 1e9,
     "SQS FIFO request": 0.50e-6,
+    "SQS request": 0.40e-6,
     "scheduled invocation": 1.00e-6,
 }
 FREE: Final = {
@@ -67,7 +68,9 @@ FREE: Final = {
     "SQS FIFO request": 1_000_000,
     "scheduled invocation": 14_000_000,
 }
-"""What every account has for nothing each month, for good; if nothing else in the account uses it up."""
+"""What every account has for nothing each month, for good; if nothing else in the account uses it up.
+
+SQS counts requests of both sorts together; what the flip queue leaves of them is not counted here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class Stack:
     functions: int
     watch_gib: float
     watch_timeout_s: int
+    event_queues: int
 
 
 def read_stack() -> Stack:
@@ -134,6 +138,7 @@ def read_stack() -> Stack:
         for resource in resources
         if resource["Properties"].get("Handler") == "burstwatch.handlers.watch.handler"
     ]
+    queues = [resource["Properties"] for resource in resources if resource["Type"] == "AWS::SQS::Queue"]
     return Stack(
         alarms=kinds.count("AWS::CloudWatch::Alarm"),
         dashboards=kinds.count("AWS::CloudWatch::Dashboard"),
@@ -141,6 +146,7 @@ def read_stack() -> Stack:
         functions=kinds.count("AWS::Lambda::Function"),
         watch_gib=watch["MemorySize"] / 1024,
         watch_timeout_s=watch["Timeout"],
+        event_queues=sum("RedrivePolicy" in queue and "FifoQueue" not in queue for queue in queues),
     )
 
 
@@ -175,6 +181,7 @@ def lines_of(volumes: int, stack: Stack, metrics: int) -> Iterator[Line]:
     )
     yield Line("logs", ticks * LOG_BYTES, "log byte")
     yield Line("polling the queue of flips", POLLS, "SQS FIFO request")
+    yield Line(f"polling {stack.event_queues} queues of events", stack.event_queues * POLLS, "SQS request")
     yield Line("schedules", ticks, "scheduled invocation")
 
 

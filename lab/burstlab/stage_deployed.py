@@ -170,8 +170,8 @@ class DeployedStage:
         """Put what EBS told since the last time through EventBridge; answer what of it settle gets.
 
         EventBridge takes no events of ``aws.ec2`` from anybody but EBS. So each one that the deployed rule's
-        pattern matches travels inside an event of the lab's own, to the same function, which sees no
-        difference.
+        pattern matches travels inside an event of the lab's own, to the same queue, in which it looks the
+        same.
         """
         told = self.endpoint.fleet.events[self._events_told :]
         self._events_told += len(told)
@@ -243,17 +243,21 @@ class DeployedStage:
         """A rule of the lab's own, which hands settle what is inside."""
         pattern = json.dumps({"source": [_SOURCE], "detail-type": [self.name]})
         self.client("events").put_rule(Name=self._rule, EventPattern=pattern)
-        target = {"Id": "settle", "Arn": self._arn("settle"), "InputPath": "$.detail"}
+        target = {"Id": "settle", "Arn": self._queue_of_events(), "InputPath": "$.detail"}
         self.client("events").put_targets(Rule=self._rule, Targets=[target])
 
     @property
     def _rule(self) -> str:
         return f"{self.name}-lab"
 
-    def _arn(self, verb: str) -> str:
-        told = self.client("lambda").get_function_configuration(FunctionName=self.functions[verb])
-        arn: str = told["FunctionArn"]
-        return arn
+    def _queue_of_events(self) -> str:
+        """The queue that the stack's rule on the default bus sends EBS's events to."""
+        events, deployed = self.client("events"), set(_resources(self.aws, self.name, "AWS::Events::Rule"))
+        for rule in events.list_rules()["Rules"]:
+            if rule["Name"] in deployed:
+                [target] = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+                return str(target["Arn"])
+        raise StageError(f"the stack {self.name} has no rule for EBS's events")
 
 
 _OF_A_SCHEDULE: Final = (

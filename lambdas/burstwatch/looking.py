@@ -144,14 +144,19 @@ def _loudly(this: Pass, volume_id: str) -> Iterator[None]:
 def by_id(this: Pass, volume_ids: set[str]) -> list[Volume]:
     """Remembered volumes that were not listed; those that are gone altogether are forgotten."""
     volumes, missing = this.gathering.by_id(volume_ids)
-    for volume_id in missing:
+    forget_missing(this, missing)
+    return volumes
+
+
+def forget_missing(this: Pass, volume_ids: Iterable[str]) -> None:
+    """Forget what EC2 says does not exist, once it has said so twice."""
+    for volume_id in volume_ids:
         state = this.states.get(volume_id)
         doubt = miss(state, this.look) if state is not None else None
         if doubt is not None:
             this.forgotten.append(doubt)
         else:
             _forget(this, volume_id, "the volume was deleted")
-    return volumes
 
 
 def _forget(this: Pass, volume_id: str, because: str) -> None:

@@ -63,6 +63,7 @@ class Metric(StrEnum):
     POLICY_REJECTED = "PolicyRejected"
     NOT_STANDING = "NotStanding"
     PROBE_EVENTS_DROPPED = "ProbeEventsDropped"
+    EBS_EVENTS_DROPPED = "EbsEventsDropped"
 
 
 _UNITS: Final = {

@@ -1,6 +1,6 @@
 """One pass of the watchdog: gather, decide, record, tell. The same for Lambda, burstctl and the lab."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -13,7 +13,7 @@ from burstwatch.core.decide import Look
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.fleet import count_fleet
 from burstwatch.core.follow import shows
-from burstwatch.core.ledger import ItemKind, Ledger, Roster, TickKind, VolumeState
+from burstwatch.core.ledger import ItemKind, Ledger, Roster, States, TickKind, VolumeState
 from burstwatch.core.outlook import Outlook, announce_windows
 from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.policy import Mode
@@ -23,7 +23,7 @@ from burstwatch.core.tag_keys import CRITICAL, WINDOW
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import Volume
 from burstwatch.core.want import can_burst
-from burstwatch.looking import Pass, as_due, by_id, look_at_due, look_into_drains
+from burstwatch.looking import Pass, as_due, by_id, forget_missing, look_at_due, look_into_drains
 from burstwatch.shell import Shell
 
 LEASE_S: Final = 50.0
@@ -33,8 +33,6 @@ _ACT_READS_S: Final = 60.0
 """What is read again before a flip has time of its own, however long the pass took to look."""
 
 _OWN_MINUTE_S: Final = 60
-_MOST_STALLS: Final = 100
-"""Reports of hosts are taken of so many volumes at once."""
 
 
 class LeaseLostError(BurstwatchError):
@@ -110,52 +108,89 @@ def run_tick(shell: Shell, *, tick_s: int, now_s: float, kind: TickKind | None =
     return report
 
 
-def look_at(shell: Shell, volume_ids: AbstractSet[str], *, now_s: float) -> Report:
-    """Look at these volumes now, because something is said to have happened to them; claims no tick."""
-    this = _begin(shell, tick_s=int(now_s), now_s=now_s)
-    volumes = by_id(this, set(volume_ids))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookedAt:
+    """The report of a look at a few volumes, and which of them EC2 did not describe."""
+
+    report: Report
+    unread: AbstractSet[str]
+
+
+def look_at(
+    shell: Shell, volume_ids: AbstractSet[str], *, modified: AbstractSet[str] | None = None, now_s: float
+) -> LookedAt:
+    """Look at those of these volumes that are ours now, as something happened to them; claims no tick.
+
+    Events name volumes of every type, so EC2 is asked first, and the ledger only about what may be ours: the
+    gp2 volumes, and what was ``modified`` (default: all), as that may be on its way to another type.
+    """
+    this = _begin_with_nothing(shell, now_s)
+    found, missing = this.gathering.by_id(volume_ids)
+    gp2 = {volume.volume_id for volume in found if volume.is_gp2}
+    undescribed = frozenset(this.gathering.undescribed)
+    may_have_moved = volume_ids if modified is None else modified & volume_ids
+    if candidates := (gp2 | may_have_moved) - undescribed:
+        this.states = shell.ledger.states_of(candidates)
+    known = this.states.keys() | this.states.unread.keys()
+    if not gp2 and not known:
+        return LookedAt(report=_report_unread(this), unread=undescribed)
+    _read_surroundings(this)
+    forget_missing(this, missing)
+    volumes = [volume for volume in found if volume.is_gp2 or volume.volume_id in known]
     _survey(this, volumes)
-    known = this.states.keys()
-    look_at_due(
-        this, [replace(one, has_arrived=one.volume.volume_id not in known) for one in as_due(this, volumes)]
-    )
-    return _finish(this, only_own=True)
+    due = as_due(this, volumes)
+    look_at_due(this, [replace(one, has_arrived=one.volume.volume_id not in known) for one in due])
+    return LookedAt(report=_finish(this, only_own=True), unread=undescribed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What became of the reports of hosts: those ``too_many``, and why some were not believed."""
+    """What became of the reports of hosts.
+
+    ``repeated`` says how many came within a minute of another, ``refused`` why some were not believed, and
+    ``unread`` of which volumes EC2 did not say where they are attached.
+    """
 
     report: Report
-    too_many: int
-    refused: Sequence[str]
+    repeated: int = 0
+    refused: Sequence[str] = ()
+    unread: AbstractSet[str] = frozenset()
 
 
 def hear(shell: Shell, stalls: Iterable[Stall], *, now_s: float) -> Heard:
     """Remember what hosts report of their volumes, and look at those now.
 
-    One report a minute is taken of a volume, so many volumes at once, and each only from the instance that
-    the volume is attached to.
+    One report a minute is taken of a volume, and only from the instance that the volume is attached to.
+    Anybody may send reports, so the volume's own item of the ledger is read first, and nothing else of one
+    that is a repetition.
     """
-    this = _begin(shell, tick_s=int(now_s), now_s=now_s)
-    newest: dict[str, Stall] = {}
-    too_many = 0
-    for stall in stalls:
-        state = this.states.get(stall.volume_id)
-        known = newest.get(stall.volume_id) or (state.stall if state else None)
-        if (known is not None and stall.repeats(known)) or len(newest) >= _MOST_STALLS:
-            too_many += 1
-        else:
-            newest[stall.volume_id] = stall
-    volumes = {volume.volume_id: volume for volume in by_id(this, set(newest))} if newest else {}
-    doubts = {i: _why_not_believed(stall, volumes.get(i)) for i, stall in newest.items()}
-    this.stalls = {i: stall for i, stall in newest.items() if doubts[i] is None}
+    reports = list(stalls)
+    newest: dict[tuple[str, str], Stall] = {}
+    for stall in sorted(reports, key=lambda each: each.seen_at_s):
+        newest[stall.volume_id, stall.instance_id] = stall
+    this = _begin_with_nothing(shell, now_s)
+    this.states = shell.ledger.states_of({stall.volume_id for stall in newest.values()}) if newest else States()
+    news = [stall for stall in newest.values() if not _is_known(stall, this.states)]
+    repeated = len(reports) - len(news)
+    if not news:
+        return Heard(report=_report_unread(this), repeated=repeated)
+    found, _ = this.gathering.by_id({stall.volume_id for stall in news})
+    volumes = {volume.volume_id: volume for volume in found}
+    unread = frozenset(this.gathering.undescribed)
+    doubts = [_why_not_believed(stall, volumes.get(stall.volume_id)) for stall in news]
+    refused = [why for stall, why in zip(news, doubts, strict=True) if why and stall.volume_id not in unread]
+    this.stalls = {stall.volume_id: stall for stall, why in zip(news, doubts, strict=True) if not why}
+    if not this.stalls:
+        return Heard(report=_report_unread(this), repeated=repeated, refused=refused, unread=unread)
+    _read_surroundings(this)
     look_at_due(this, as_due(this, [volumes[volume_id] for volume_id in this.stalls]))
-    return Heard(
-        report=_finish(this, only_own=True),
-        too_many=too_many,
-        refused=[why for why in doubts.values() if why],
-    )
+    report = _finish(this, only_own=True)
+    return Heard(report=report, repeated=repeated, refused=refused, unread=unread)
+
+
+def _is_known(stall: Stall, states: Mapping[str, VolumeState]) -> bool:
+    state = states.get(stall.volume_id)
+    return state is not None and state.stall is not None and stall.repeats(state.stall)
 
 
 def _why_not_believed(stall: Stall, volume: Volume | None) -> str | None:
@@ -222,6 +257,31 @@ def _begin(shell: Shell, *, tick_s: int, now_s: float) -> Pass:
         outlook=Outlook.at(now_s, shell.policy, ledger.window_marks().values()),
         holds=ledger.holds(now_s),
     )
+
+
+def _begin_with_nothing(shell: Shell, now_s: float) -> Pass:
+    """A pass about a few volumes, for which nothing is read yet."""
+    shell.calls.reset()
+    shell.calls.limit_reads(shell.look_within_s)
+    return Pass(
+        shell=shell,
+        look=Look(now_s=now_s, tick_s=int(now_s), place=shell.place),
+        gathering=shell.gathering(now_s),
+        states=States(),
+        outlook=Outlook.at(now_s, shell.policy, ()),
+        holds=(),
+    )
+
+
+def _read_surroundings(this: Pass) -> None:
+    """What a decision needs besides the volume's own state: windows by hand, and holds."""
+    ledger, now_s = this.shell.ledger, this.look.now_s
+    this.outlook = Outlook.at(now_s, this.shell.policy, ledger.window_marks().values())
+    this.holds = ledger.holds(now_s)
+
+
+def _report_unread(this: Pass) -> Report:
+    return replace(_report(this, is_read_only=False), undescribed=_undescribed(this))
 
 
 def _sweep(
@@ -307,7 +367,8 @@ def _restarted(this: Pass, volumes: Iterable[Volume]) -> frozenset[str]:
 def _finish(this: Pass, *, only_own: bool = False) -> Report:
     """Look into drains, record, act, tell: an alert is in the ledger before anybody sees it.
 
-    With ``only_own`` a pass that alerts nobody leaves what waits to the next tick, which tells it together.
+    With ``only_own`` the pass knows only some of the states, so it does not count the fleet, and one that
+    alerts nobody leaves what waits to the next tick, which tells it together.
     """
     shell = this.shell
     look_into_drains(this)
@@ -332,7 +393,7 @@ def _finish(this: Pass, *, only_own: bool = False) -> Report:
     parked = _note_unreadable(this)
     report = _report(this, is_read_only=False)
     applied = [change for change in changes if change.volume_id in recorded]
-    fleet = count_fleet(this.states, applied, this.watched)
+    fleet = None if only_own else count_fleet(this.states, applied, this.watched)
     return replace(
         report,
         sent=delivery.sent,

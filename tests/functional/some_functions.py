@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -218,6 +219,13 @@ class Functions:
         records = self.requests()
         return self.flip(records) if records else None
 
+    # ---- settle
+
+    def settle(self, *events: Any, sent_ago_s: float = 0.0) -> Said:
+        """Invoke settle with events of EventBridge in one batch, as its queues bring them."""
+        sent_s = self.lab.clock.now_s() - sent_ago_s
+        return self.invoke("settle", {"Records": [an_event_message(each, sent_s) for each in events]})
+
     # ---- people
 
     def alerts(self) -> list[dict[str, Any]]:
@@ -317,6 +325,23 @@ def a_message(body: str, *, group: str = "vol-0123456789abcdef0") -> dict[str, A
             "Attributes": {"MessageGroupId": group, "SequenceNumber": str(number)},
         }
     )
+
+
+def an_event_message(event: Any, sent_s: float) -> dict[str, Any]:
+    """An event of EventBridge in a message that was sent at ``sent_s``."""
+    return a_record(
+        {
+            "MessageId": f"message-{next(_NUMBERS)}",
+            "ReceiptHandle": "",
+            "Body": json.dumps(event),
+            "Attributes": {"SentTimestamp": str(int(sent_s * 1000)), "ApproximateReceiveCount": "1"},
+        }
+    )
+
+
+def looked_at(said: Said) -> int:
+    """How many volumes settle looked at because of EBS's events, as it says."""
+    return sum(int(n) for n in re.findall(r"(\d+) of \d+ volumes? looked at", "\n".join(said.messages)))
 
 
 def failures(said: Said) -> set[str]:

@@ -336,13 +336,13 @@ def test_events_of_last_week_say_nothing_about_the_flip_of_today(functions, lab,
     lab.fleet.end_modification(wanting)
     lab.clock.advance(2)
     events = [event.body for event in lab.fleet.events if event.volume_id == wanting]
-    functions.invoke("settle", events[-1])
+    functions.settle(events[-1])
     lab.clock.advance(7 * 24 * 3600)
     lab.fleet.modify(wanting, volume_type="io1", iops=3000)
     lab.clock.advance(120)
-    functions.invoke("settle", events[-1])
+    functions.settle(events[-1])
     history = functions.history(wanting)
     for event in [*events, *reversed(events)]:
-        functions.invoke("settle", event)
+        functions.settle(event)
     assert functions.history(wanting) == history
     assert (asked(lab), functions.asked()) == (1, [])

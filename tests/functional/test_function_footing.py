@@ -302,7 +302,7 @@ def test_the_policy_that_came_first_is_told_of_once_whoever_meets_it(functions, 
     add_critical(lab, tags=AUTO)
     lab.clock.advance(29)
     functions.watch("sweep")
-    functions.invoke("settle", an_ebs_event(lab))
+    functions.settle(an_ebs_event(lab))
     functions.flip([a_message("?")])
     assert functions.kinds().count("PolicyRejected") == 1
 

@@ -605,7 +605,9 @@ def test_every_metric_is_told_with_its_unit_when_there_is_something_to_tell(func
     lab.clock.advance(6 * 3600)
     functions.watch("focus")
     functions.watch("focus", time=instant(lab.clock.now_s() - 600))
-    functions.invoke("settle", {"source": "burstwatch.ddprobe", "time": instant(lab.clock.now_s())})
+    functions.settle({"source": "burstwatch.ddprobe", "time": instant(lab.clock.now_s())})
+    ebs = {"source": "aws.ec2", "detail-type": "EBS Volume Notification"}
+    functions.settle(ebs | {"time": instant(lab.clock.now_s() - 600)})
     put(functions.ssm, "/burstwatch/deployments/burstwatch", "{}")
     put(functions.ssm, "/burstwatch/deployments/another", "{}")
     functions.push_policy(DOUBTFUL)

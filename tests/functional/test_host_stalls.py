@@ -4,9 +4,11 @@ import json
 
 import pytest
 from operators_desk import OperatorsDesk, add, add_calm, add_critical, add_warning, asked
-from some_functions import ACCOUNT, AUTO, instant, some_functions
+from some_functions import ACCOUNT, AUTO, an_event_message, failures, instant, some_functions
 
+from burstlab.faults import Fault
 from burstwatch.core.ledger import EntryKind
+from burstwatch.core.stall import CAUSES
 
 HOST = "i-0123456789abcdef0"
 OTHER_HOST = "i-0fedcba9876543210"
@@ -32,7 +34,7 @@ def a_stall(functions, volume_id, *, ago_s=10, detail=None, **changes):
         "schema": "burstwatch.probe/v1",
         "instance_id": HOST,
         "volume_id": volume_id,
-        "verdict": "critical",
+        "verdict": "crit",
         "cause": "throttled",
         "total_s": 8.25,
         "started_at": instant(now_s - ago_s),
@@ -52,7 +54,7 @@ def a_stall(functions, volume_id, *, ago_s=10, detail=None, **changes):
 
 
 def report(functions, volume_id, **given):
-    return functions.invoke("settle", a_stall(functions, volume_id, **given))
+    return functions.settle(a_stall(functions, volume_id, **given))
 
 
 def stalls_of(functions, volume_id):
@@ -71,7 +73,6 @@ def test_a_stall_of_a_volume_that_looks_well_reaches_people_and_the_ledger(funct
     [entry] = stalls_of(functions, volume_id)
     assert (entry.body["cause"], entry.body["total_s"]) == ("throttled", 8.25)
     assert said.metrics["ProbeEventsDropped"] == 0
-    assert said.result["looked_at"] == 1
 
 
 def test_by_itself_it_is_told_once_an_hour(functions, lab):
@@ -138,7 +139,7 @@ def test_an_hour_later_it_is_in_no_alert_any_more(functions, lab):
     assert all("host" not in alert["evidence"] for alert in alerts)
 
 
-@pytest.mark.parametrize("cause", ["exhausted", "throttled", "flip it now"])
+@pytest.mark.parametrize("cause", CAUSES)
 def test_it_never_leads_to_a_flip(functions, lab, cause):
     volume_id = add_calm(lab, tags=AUTO, instance_id=HOST)
     for _ in range(5):
@@ -184,6 +185,9 @@ def test_a_report_of_a_volume_that_nobody_knows_is_dropped(functions, lab):
         {"detail": {"total_s": -1}},
         {"detail": {"total_s": 30 * 86400}},
         {"detail": {"verdict": "ok"}},
+        {"detail": {"verdict": "URGENT: call +1-900-555 now: evil.example"}},
+        {"detail": {"cause": "flip it now"}},
+        {"detail": {"cause": ["throttled"]}},
         {"detail": {"started_at": "2026-11-20T18:30:00Z"}},
         {"detail": {"started_at": None, "instance_id": "\x1b[31m" * 500}},
         {"detail-type": "greeting"},
@@ -195,7 +199,7 @@ def test_a_malformed_report_is_dropped_and_counted_and_fails_nothing(functions, 
     lab.faults.forget_calls()
     said = report(functions, volume_id, **changes)
     assert said.metrics["ProbeEventsDropped"] == 1
-    assert said.result == {"looked_at": 0}
+    assert said.result == {"batchItemFailures": []}
     [warning] = said.warnings
     assert len(warning) < 400
     assert "\x1b" not in warning
@@ -205,7 +209,7 @@ def test_a_malformed_report_is_dropped_and_counted_and_fails_nothing(functions, 
 
 @pytest.mark.parametrize("detail", [None, "stall", [], 7])
 def test_a_report_whose_detail_is_no_object_is_dropped(functions, lab, detail):
-    said = functions.invoke("settle", a_stall(functions, STRANGE) | {"detail": detail})
+    said = functions.settle(a_stall(functions, STRANGE) | {"detail": detail})
     assert said.metrics["ProbeEventsDropped"] == 1
 
 
@@ -227,7 +231,7 @@ def test_what_a_host_says_of_time_neither_hurries_its_reports_nor_silences_later
     lab.clock.advance(60)
     report(functions, volume_id, ago_s=0, detail={"total_s": 299})  # a clock that is ahead
     assert len(stalls_of(functions, volume_id)) == 2
-    lab.clock.advance(360)
+    lab.clock.advance(60)
     assert report(functions, volume_id).metrics["ProbeEventsDropped"] == 0
     assert len(stalls_of(functions, volume_id)) == 3
 
@@ -243,9 +247,9 @@ def test_of_a_look_without_a_write_no_seconds_are_told(functions, lab):
 def test_a_doubled_event_adds_nothing(functions, lab):
     volume_id = add_calm(lab, instance_id=HOST)
     event = a_stall(functions, volume_id)
-    functions.invoke("settle", event)
+    functions.settle(event)
     lab.clock.advance(3)
-    assert functions.invoke("settle", event).metrics["ProbeEventsDropped"] == 1
+    assert functions.settle(event).metrics["ProbeEventsDropped"] == 1
     assert len(stalls_of(functions, volume_id)) == 1
 
 
@@ -280,7 +284,7 @@ def test_a_volume_that_goes_on_standing_still_is_reported_again_and_again(functi
 def test_what_a_host_writes_is_inert_wherever_it_is_shown(functions, lab):
     volume_id = add_calm(lab, instance_id=HOST)
     evil = [{"comm": "<!channel>\n\x1b[2J" + "x" * 999, "wchan": "\u202ereversed", "count": 1}] * 200
-    said = report(functions, volume_id, detail={"top": evil, "cause": "\u0000" * 50 + "a\nb"})
+    said = report(functions, volume_id, detail={"top": evil})
     [alert] = functions.alerts()
     text = json.dumps(alert, ensure_ascii=False)
     assert not {"\x1b", "\x00", "\u202e"} & set(text)
@@ -288,6 +292,73 @@ def test_what_a_host_writes_is_inert_wherever_it_is_shown(functions, lab):
     assert len(alert["evidence"]["host"]["top"]) <= 10
     assert len(text) < 8000
     assert "\\u001b" not in said.text
+
+
+def test_no_name_of_a_task_reads_like_a_sentence(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    top = [{"comm": "URGENT: call +1-900-555 now", "wchan": "see https://evil.example", "count": 1}]
+    report(functions, volume_id, detail={"top": top})
+    [alert] = functions.alerts()
+    [task] = alert["evidence"]["host"]["top"]
+    assert " " not in task["comm"] + task["wchan"]
+
+
+# ---- floods
+
+
+def calls_of(lab, do):
+    lab.faults.forget_calls()
+    said = do()
+    return said, {action: count for action, count in lab.faults.calls().items() if count}
+
+
+def test_a_flood_of_one_volumes_reports_reads_its_own_item_and_nothing_else(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    report(functions, volume_id)
+    lab.clock.advance(5)
+    flood = [a_stall(functions, volume_id, ago_s=ago_s) for ago_s in range(100)]
+    said, calls = calls_of(lab, lambda: functions.settle(*flood))
+    assert calls == {"BatchGetItem": 1}
+    assert said.metrics["ProbeEventsDropped"] == 100
+    assert len(said.warnings) == 1
+    assert len(stalls_of(functions, volume_id)) == 1
+
+
+def test_a_flood_of_made_up_volumes_is_one_look_at_ec2_a_batch(functions, lab):
+    report(functions, STRANGE)
+    flood = [a_stall(functions, f"vol-{number:017x}") for number in range(100)]
+    said, calls = calls_of(lab, lambda: functions.settle(*flood))
+    assert calls == {"BatchGetItem": 1, "DescribeVolumes": 1}
+    assert said.metrics["ProbeEventsDropped"] == 100
+
+
+def test_in_one_batch_a_liar_hides_no_honest_report_of_the_same_volume(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    lie = a_stall(functions, volume_id, ago_s=0, detail={"instance_id": OTHER_HOST})
+    said = functions.settle(lie, a_stall(functions, volume_id), lie)
+    assert len(stalls_of(functions, volume_id)) == 1
+    assert said.metrics["ProbeEventsDropped"] == 2
+    assert functions.kinds() == ["HostStallReported"]
+
+
+def test_a_report_whose_volume_ec2_does_not_describe_comes_again(functions, lab, monkeypatch):
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
+    volume_id = add_calm(lab, instance_id=HOST)
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
+    message = an_event_message(a_stall(functions, volume_id), lab.clock.now_s())
+    said = functions.invoke("settle", {"Records": [message]})
+    assert (failures(said), said.metrics["ProbeEventsDropped"]) == ({message["messageId"]}, 0)
+    lab.faults.clear()
+    functions.invoke("settle", {"Records": [message]})
+    assert functions.kinds() == ["HostStallReported"]
+
+
+def test_a_report_that_waited_in_the_queue_for_too_long_is_dropped_whatever_time_it_claims(functions, lab):
+    volume_id = add_calm(lab, instance_id=HOST)
+    event = a_stall(functions, volume_id) | {"time": instant(lab.clock.now_s() + 3600)}
+    said = functions.settle(event, sent_ago_s=301)
+    assert said.metrics["ProbeEventsDropped"] == 1
+    assert functions.kinds() == []
 
 
 # ---- who is told

@@ -11,7 +11,7 @@ DEFAULT = {
     "WatchdogSilent", "WatchdogErrors", "WatchdogThrottled", "TicksDeadLettered", "AlertsDeadLettered",
     "FlipRequestsDeadLettered", "VolumesUnread", "DatapointsTooOld", "AlertsNotDelivered", "FlipsFailed",
     "FlipsStuck",
-    "AnotherDeployment", "FlipRequestsWaiting",
+    "AnotherDeployment", "FlipRequestsWaiting", "ProbeEventsDropped", "EbsEventsDropped",
 }  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_every_dead_letter_queue_has_an_alarm():
     dead = {
         f"${{{name}.QueueName}}"
         for name in (short(each) for each in default().of_type("AWS::SQS::Queue"))
-        if name != "FlipRequestsQueue"
+        if name not in {"FlipRequestsQueue", "HintsEbsEvents", "HintsProbeEvents"}
     }
     assert watched == dead
 
@@ -130,6 +130,8 @@ def test_our_own_metrics_are_only_looked_at_where_aws_has_none():
         "FlipsFailed",
         "FlipsStuck",
         "AnotherDeployment",
+        "ProbeEventsDropped",
+        "EbsEventsDropped",
     }
     for alarm in alarms_of(default()):
         if alarm["Namespace"] not in AWS_OWN:

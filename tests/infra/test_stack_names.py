@@ -7,6 +7,9 @@ import pytest
 from reading_templates import ROOT, as_text
 from stacks import default, everything
 
+from burstwatch.core import stall
+from infra import events
+
 BURSTWATCH = ROOT / "lambdas" / "burstwatch"
 LAMBDAS_OWN = {"AWS_REGION"}
 EXPECTED = {
@@ -113,6 +116,8 @@ def test_events_of_probes_are_those_that_settle_knows():
     source = constants_of(BURSTWATCH / "handlers" / "settle.py")["PROBE_SOURCE"]
     patterns = [rule["EventPattern"]["source"] for rule in default().of_type("AWS::Events::Rule").values()]
     assert [source] in patterns
+    for here, there in (("PROBE_SCHEMA", "SCHEMA"), ("VERDICTS", "VERDICTS"), ("CAUSES", "CAUSES")):
+        assert getattr(events, here) == getattr(stall, there)
 
 
 def test_a_pushed_policy_may_be_read_where_burstctl_puts_it():

@@ -84,7 +84,8 @@ def test_without_flips_nothing_in_the_stack_may_modify_anything():
         "watch", "settle", "notify",
     }  # fmt: skip
     assert not any(queue.get("FifoQueue") for queue in stack.of_type("AWS::SQS::Queue").values())
-    assert stack.of_type("AWS::Lambda::EventSourceMapping") == {}
+    sources = stack.of_type("AWS::Lambda::EventSourceMapping").values()
+    assert {as_text(source["FunctionName"]) for source in sources} == {"${SettleFunction}"}
     assert "BURSTWATCH_FLIP_QUEUE_URL" not in stack.environment("watch")
 
 

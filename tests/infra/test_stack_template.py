@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from reading_templates import ROOT, VERBS, as_text, scrubbed
+from reading_templates import ROOT, VERBS, as_text, listed, scrubbed
 from stacks import default, everything, synth
 
 from infra.schedule import on_grid
@@ -73,13 +73,11 @@ def test_watch_has_the_processor_that_its_budget_was_measured_with():
     assert default().function("watch")["MemorySize"] == 1769
 
 
-@pytest.mark.parametrize("verb", ["watch", "settle"])
-def test_an_event_that_fails_is_not_repeated_but_kept(verb):
-    function = f"${{{verb.capitalize()}Function}}"
+def test_a_tick_that_fails_is_not_repeated_but_kept():
     [patience] = [
         each
         for each in default().of_type("AWS::Lambda::EventInvokeConfig").values()
-        if as_text(each["FunctionName"]) == function
+        if as_text(each["FunctionName"]) == "${WatchFunction}"
     ]
     assert patience["MaximumRetryAttempts"] == 0
     assert patience["MaximumEventAgeInSeconds"] == 60
@@ -130,19 +128,17 @@ def test_without_a_schedule_nothing_runs_by_itself_and_nobody_calls_that_silence
 
 
 def test_flip_requests_are_tried_within_the_time_that_a_flip_has():
-    queues = {
-        as_text(q.get("FifoQueue")): q
+    [queue] = [
+        q
         for q in default().of_type("AWS::SQS::Queue").values()
-        if "RedrivePolicy" in q
-    }
-    [queue] = queues.values()
-    assert queue["FifoQueue"] is True
+        if "RedrivePolicy" in q and q.get("FifoQueue")
+    ]
     receives = queue["RedrivePolicy"]["maxReceiveCount"]
     act_lead_s = 8 * 60
     assert queue["VisibilityTimeout"] * receives < act_lead_s
     assert default().function("flip")["Timeout"] <= 50 < queue["VisibilityTimeout"]
-    source = default().only("AWS::Lambda::EventSourceMapping")
-    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    for source in default().of_type("AWS::Lambda::EventSourceMapping").values():
+        assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
 def test_what_is_undelivered_or_dead_is_kept_for_two_weeks():
@@ -163,7 +159,7 @@ def test_every_queue_and_topic_is_encrypted_and_refuses_plain_http():
         *everything().of_type("AWS::SQS::QueuePolicy").values(),
         *everything().of_type("AWS::SNS::TopicPolicy").values(),
     ]
-    assert len(policies) == 6
+    assert len(policies) == 8
     assert all('"aws:SecureTransport": "false"' in json.dumps(each) for each in policies)
 
 
@@ -176,13 +172,72 @@ def test_ebs_events_and_those_of_probes_reach_settle():
             "detail-type": ["EBS Volume Notification"],
             "detail": {"event": ["createVolume", "modifyVolume", "attachVolume", "reattachVolume"]},
         },
-        {"source": ["burstwatch.ddprobe"]},
+        {
+            "source": ["burstwatch.ddprobe"],
+            "detail-type": ["stall"],
+            "detail": {
+                "schema": ["burstwatch.probe/v1"],
+                "verdict": ["warn", "crit"],
+                "cause": ["throttled", "exhausted_idle", "stalled", "frozen_or_lock", "io_error"],
+            },
+        },
     ]
-    for rule in rules:
-        [target] = rule["Targets"]
-        assert as_text(target["Arn"]) == "${SettleFunction.Arn}"
+    targets = [target for rule in rules for target in rule["Targets"]]
+    assert [as_text(target["Arn"]) for target in targets] == [
+        "${HintsEbsEvents.Arn}",
+        "${HintsProbeEvents.Arn}",
+    ]
+    for target in targets:
         assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] == 300
+        assert as_text(target["DeadLetterConfig"]["Arn"]) == "${FailedEvents.Arn}"
     assert default().only("AWS::Events::EventBus")["Name"] == "burstwatch-probe"
+
+
+def event_sources(stack):
+    """Event source mappings by the queue that they read."""
+    sources = stack.of_type("AWS::Lambda::EventSourceMapping").values()
+    return {as_text(each["EventSourceArn"]): each for each in sources}
+
+
+def test_all_functions_that_may_run_at_once_fit_into_an_account_limited_to_ten():
+    """Queues run so many at once; watch has a sweep and a tick, and people's messages come one by one."""
+    at_once = [each["ScalingConfig"]["MaximumConcurrency"] for each in event_sources(default()).values()]
+    assert sum(at_once) == 6
+    assert sum(at_once) + len(["sweep", "focus", "notify", "notify"]) <= 10
+
+
+@pytest.mark.parametrize("name", ["Ebs", "Probe"])
+def test_events_come_in_batches_through_a_queue_of_their_own(name):
+    source = event_sources(default())[f"${{Hints{name}Events.Arn}}"]
+    assert as_text(source["FunctionName"]) == "${SettleFunction}"
+    assert (source["BatchSize"], source["ScalingConfig"]) == (100, {"MaximumConcurrency": 2})
+    window_s = source["MaximumBatchingWindowInSeconds"]
+    [queue] = [q for i, q in default().of_type("AWS::SQS::Queue").items() if f"Hints{name}Events" in i]
+    assert queue["VisibilityTimeout"] >= 6 * default().function("settle")["Timeout"] + window_s
+    redrive = queue["RedrivePolicy"]
+    assert as_text(redrive["deadLetterTargetArn"]) == "${FailedEvents.Arn}"
+    assert (
+        redrive["maxReceiveCount"] * (queue["VisibilityTimeout"] + window_s)
+        <= queue["MessageRetentionPeriod"]
+    )
+    assert queue["MessageRetentionPeriod"] <= 15 * 60
+
+
+def test_a_report_of_a_host_waits_less_than_a_minute_for_others():
+    assert event_sources(default())["${HintsProbeEvents.Arn}"]["MaximumBatchingWindowInSeconds"] <= 10
+
+
+@pytest.mark.parametrize("name", ["Ebs", "Probe"])
+def test_only_its_rule_may_send_to_a_queue_of_events(name):
+    [policy] = [p for i, p in default().of_type("AWS::SQS::QueuePolicy").items() if f"Hints{name}Events" in i]
+    allowed = [s for s in policy["PolicyDocument"]["Statement"] if s["Effect"] == "Allow"]
+    for statement in allowed:
+        assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+        [rule] = statement["Condition"]["ArnEquals"].values()
+        assert as_text(rule) == f"${{Hints{name}.Arn}}"
+    assert {action for s in allowed for action in listed(s["Action"])} <= {
+        "sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl",
+    }  # fmt: skip
 
 
 def test_people_subscribe_as_the_stage_says_and_what_does_not_reach_them_is_kept():

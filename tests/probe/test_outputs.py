@@ -9,7 +9,7 @@ import ddprobe
 import pytest
 from readings import a_reading
 
-from burstwatch.core.stall import Stall
+from burstwatch.core.stall import CAUSES, VERDICTS, Stall
 
 SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"\n]*"(,[a-z_]+="[^"\n]*")*\})? -?[0-9.e+-]+')
 
@@ -118,6 +118,11 @@ def test_an_event_keeps_the_contract():
             {"comm": "jbd2/nvme1n1-8", "wchan": "jbd2_journal_commit_transaction", "count": 1},
         ],
     }
+
+
+def test_the_watchdog_knows_every_verdict_and_cause_that_is_sent():
+    assert (ddprobe.WARN, ddprobe.CRIT) == VERDICTS
+    assert ddprobe.EVENT_CAUSES == CAUSES
 
 
 def test_the_watchdog_reads_an_event_as_it_was_meant():

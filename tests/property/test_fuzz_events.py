@@ -21,7 +21,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from some_alerts import an_alert
 from some_records import ALARM, a_record, as_lambda_gets_it
-from telling_aws import DRAINING, NOW_S, Telling, a_shell
 from test_alert_slack import assert_inert
 
 from burstwatch.adapters.chat import render_chat
@@ -41,6 +40,7 @@ from burstwatch.handlers import flip, notify, settle, watch
 from burstwatch.handlers.notify import NotDeliveredError
 from burstwatch.handlers.timing import EventError
 from burstwatch.observability import Instruments
+from telling_aws import DRAINING, NOW_S, Telling, a_shell
 
 HOST = "i-0000000000000000a"
 TICK = {"mode": "focus", "time": format_instant(NOW_S)}
@@ -59,7 +59,7 @@ DETAIL = {
     "schema": "burstwatch.probe/v1",
     "instance_id": HOST,
     "volume_id": DRAINING,
-    "verdict": "critical",
+    "verdict": "crit",
     "cause": "throttled",
     "total_s": 8.25,
     "started_at": format_instant(NOW_S - 10),

@@ -36,6 +36,9 @@ def physical(logical: str) -> str:
     return f"{STACK}-{logical}-{_SUFFIX}"
 
 
+_SOURCE = "AWS::Lambda::EventSourceMapping"
+
+
 class MotoStack:
     """The parts of one stack; ``outputs`` are what CloudFormation tells of them.
 
@@ -50,7 +53,8 @@ class MotoStack:
         self._made: list[tuple[Any, dict[str, Any]]] = []
 
     def build(self) -> None:
-        made = {name: self._make(name, part) for name, part in template()["Resources"].items()}
+        parts = sorted(template()["Resources"].items(), key=lambda part: part[1]["Type"] == _SOURCE)
+        made = {name: self._make(name, part) for name, part in parts}
         for key, output in template()["Outputs"].items():
             self.outputs[key] = _text(output["Value"], made)
 
@@ -116,7 +120,8 @@ class MotoStack:
     def disable_source(self) -> None:
         """Let Lambda not poll the queue of flips."""
         functions = self.client("lambda")
-        [source] = functions.list_event_source_mappings()["EventSourceMappings"]
+        flip = self.outputs["FlipFunction"]
+        [source] = functions.list_event_source_mappings(FunctionName=flip)["EventSourceMappings"]
         functions.update_event_source_mapping(UUID=source["UUID"], Enabled=False)
 
     def add_secret(self, name: str) -> None:
@@ -159,7 +164,7 @@ class MotoStack:
             "AWS::SQS::Queue": self._queue,
             "AWS::Logs::LogGroup": self._log_group,
             "AWS::Lambda::Function": self._function,
-            "AWS::Lambda::EventSourceMapping": self._source,
+            _SOURCE: self._source,
             "AWS::Scheduler::Schedule": self._schedule,
         }
         make = makers.get(part["Type"])
@@ -200,10 +205,12 @@ class MotoStack:
 
     def _source(self, name: str, properties: dict[str, Any]) -> str:
         functions = self.client("lambda")
-        queue = physical(properties["EventSourceArn"]["Fn::GetAtt"][0])
+        logical = properties["EventSourceArn"]["Fn::GetAtt"][0]
+        is_fifo = template()["Resources"][logical]["Properties"].get("FifoQueue")
+        queue = f"{physical(logical)}.fifo" if is_fifo else physical(logical)
         made = functions.create_event_source_mapping(
             FunctionName=physical(properties["FunctionName"]["Ref"]),
-            EventSourceArn=f"arn:aws:sqs:us-east-1:{ACCOUNT}:{queue}.fifo",
+            EventSourceArn=f"arn:aws:sqs:us-east-1:{ACCOUNT}:{queue}",
             BatchSize=properties.get("BatchSize", 1),
         )
         self._made.append((functions.delete_event_source_mapping, {"UUID": made["UUID"]}))

@@ -128,6 +128,21 @@ def nothing_is_told_of_it(stage: Stage) -> None:
         stage.later(5)
 
 
+def a_report(stall: Mapping[str, Any]) -> dict[str, Any]:
+    """What ddprobe puts on its bus."""
+    return {
+        "version": "0",
+        "id": "00000000-0000-4000-8000-000000000000",
+        "detail-type": "stall",
+        "source": "burstwatch.ddprobe",
+        "account": "123456789012",
+        "time": "2026-11-20T18:00:00Z",
+        "region": "us-east-1",
+        "resources": [],
+        "detail": stall,
+    }
+
+
 @scene("HostStallReported")
 def its_host_reports_a_stall(stage: Stage) -> None:
     stage.add_volume("ci-7", "steady:250", minutes=60, tags=AUTO)
@@ -136,26 +151,13 @@ def its_host_reports_a_stall(stage: Stage) -> None:
         "schema": "burstwatch.probe/v1",
         "instance_id": HOST,
         "volume_id": VOLUME,
-        "verdict": "critical",
+        "verdict": "crit",
         "cause": "throttled",
         "total_s": 8.25,
         "started_at": "2026-11-20T17:58:40Z",
         "top": [{"comm": "systemd-udevd", "wchan": "blk_mq_get_tag", "count": 3}],
     }
-    functions.invoke(
-        "settle",
-        {
-            "version": "0",
-            "id": "00000000-0000-4000-8000-000000000000",
-            "detail-type": "stall",
-            "source": "burstwatch.ddprobe",
-            "account": "123456789012",
-            "time": "2026-11-20T18:00:00Z",
-            "region": "us-east-1",
-            "resources": [],
-            "detail": stall,
-        },
-    )
+    functions.settle(a_report(stall))
 
 
 @scene("CriticalVolumeOnBurstStorage")
@@ -528,6 +530,43 @@ def given_up(event: Mapping[str, Any], error: str) -> dict[str, Any]:
         "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
         "responsePayload": {"errorMessage": error},
     }
+
+
+@scene("ProbeEventsDropped")
+def reports_of_another_host_are_dropped(stage: Stage) -> None:
+    a_calm_fleet(stage)
+    parts = an_alarm_rings(stage, "ProbeEventsDropped")
+    functions = stage.functions
+    assert functions is not None
+    stall = {
+        "schema": "burstwatch.probe/v1",
+        "instance_id": "i-0fedcba9876543210",
+        "volume_id": VOLUME,
+        "verdict": "crit",
+        "cause": "throttled",
+        "total_s": 8.25,
+        "started_at": "2026-11-20T17:58:40Z",
+        "top": [],
+    }
+    functions.settle(*[a_report(stall)] * 5)
+    log_of(functions, parts, "SettleLogs")
+
+
+@scene("EbsEventsDropped")
+def events_wait_for_too_long(stage: Stage) -> None:
+    a_calm_fleet(stage)
+    parts = an_alarm_rings(stage, "EbsEventsDropped")
+    functions = stage.functions
+    assert functions is not None
+    event = {
+        "source": "aws.ec2",
+        "detail-type": "EBS Volume Notification",
+        "time": "2026-11-20T17:51:00Z",
+        "resources": [f"arn:aws:ec2:us-east-1:123456789012:volume/{VOLUME}"],
+        "detail": {"event": "attachVolume", "result": "attached"},
+    }
+    functions.settle(*[event] * 100)
+    log_of(functions, parts, "SettleLogs")
 
 
 @scene("FlipRequestsDeadLettered")

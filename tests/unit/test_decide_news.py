@@ -30,7 +30,7 @@ from conftest import (
 STALL = Stall(
     instance_id="i-0a1",
     volume_id="vol-0a1",
-    verdict="critical",
+    verdict="crit",
     cause="exhausted",
     total_s=8.25,
     started_at_s=int(at("11:59")),

@@ -247,7 +247,7 @@ _CARD: Final = {
     "flips": True,
     "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
 }
-_LASTS_S: Final = {"watch": 120.0, "flip": 50.0, "settle": 60.0}
+_LASTS_S: Final = {"watch": 120.0, "flip": 50.0, "settle": 30.0}
 """After so long Lambda ends a function, as the stack has it."""
 
 _RUNS: Final[Mapping[str, Callable[..., object]]] = {
@@ -259,7 +259,6 @@ _ON_THE_WAY_S: Final = 3
 """How long a message takes from one function to another."""
 
 _MOST_RECEIVES: Final = 3
-_MOST_RETRIES: Final = 2
 
 
 class _Ears:
@@ -280,9 +279,15 @@ class _Ears:
 class _Waiting:
     """A message or an event that was not done yet, and how often it was tried."""
 
-    def __init__(self, body: Any) -> None:
+    def __init__(self, body: Any, sent_s: float = 0.0) -> None:
         self.body = body
+        self.sent_s = sent_s
         self.tries = 0
+
+    def record(self, message_id: str) -> dict[str, Any]:
+        """As Lambda takes it from a queue."""
+        attributes = {"SentTimestamp": str(int(self.sent_s * 1000))}
+        return {"messageId": message_id, "body": json.dumps(self.body), "attributes": attributes}
 
 
 class Deployed:
@@ -351,7 +356,7 @@ class Deployed:
         self._messages += map(_Waiting, self._sqs.waiting)
         self._sqs.waiting.clear()
         self._messages = self._work("flip", self._messages, most=_MOST_RECEIVES)
-        self._events = self._work("settle", self._events, most=1 + _MOST_RETRIES)
+        self._events = self._settle(self._events)
 
     def _work(self, verb: str, waiting: list[_Waiting], *, most: int) -> list[_Waiting]:
         """Those that failed, and are tried again in a minute."""
@@ -362,11 +367,32 @@ class Deployed:
                 left.append(one)
         return left
 
-    def _invoke(self, verb: str, event: Any) -> bool:
+    def _settle(self, waiting: list[_Waiting]) -> list[_Waiting]:
+        """Those of a batch of events that failed, and are tried again in a minute."""
+        if not waiting:
+            return []
+        records = [one.record(str(number)) for number, one in enumerate(waiting)]
+        answers: list[Any] = []
+        if not self._invoke("settle", {"Records": records}, answers.append):
+            failed = {record["messageId"] for record in records}
+        else:
+            failed = {each["itemIdentifier"] for each in answers[0]["batchItemFailures"]}
+        for one in waiting:
+            one.tries += 1
+        return [
+            one
+            for one, record in zip(waiting, records, strict=True)
+            if record["messageId"] in failed and one.tries < _MOST_RECEIVES
+        ]
+
+    def _invoke(
+        self, verb: str, event: Any, answer: Callable[[object], object] = lambda _answer: None
+    ) -> bool:
         self._world.wire.begin(verb, lasts_s=_LASTS_S[verb])
+        now_s = self._world.fleet.clock.now_s
         return _attempt(
             self._world,
-            lambda: _RUNS[verb](event, self._stand(verb), self._say, wall_s=self._world.fleet.clock.now_s()),
+            lambda: answer(_RUNS[verb](event, self._stand(verb), self._say, wall_s=now_s())),
             reborn=lambda: self._footings.pop(verb, None),
         )
 
@@ -376,7 +402,7 @@ class Deployed:
         return _attempt(self._world, lambda: do(own), reborn=lambda: None)
 
     def tell(self, event: Mapping[str, Any]) -> None:
-        self._events.append(_Waiting(event))
+        self._events.append(_Waiting(event, self._world.fleet.clock.now_s()))
 
     @property
     def is_idle(self) -> bool:

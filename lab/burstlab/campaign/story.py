@@ -141,7 +141,7 @@ def _stall(now_s: int) -> Mapping[str, Any]:
             "schema": stall.SCHEMA,
             "instance_id": HOST,
             "volume_id": UNTAGGED,
-            "verdict": "critical",
+            "verdict": "crit",
             "cause": "throttled",
             "total_s": 8.25,
             "started_at": format_instant(now_s - 20),

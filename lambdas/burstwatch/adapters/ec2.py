@@ -1,5 +1,6 @@
 """Volumes, instances and modifications as EC2 describes them."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,6 +39,9 @@ _FILTER_VALUES: Final = 200
 
 _INSTANCE_TYPES: Final = 100
 """What DescribeInstanceTypes gives at most in one page."""
+
+_TRIES_BY_ID: Final = 3
+_NOT_OF_AN_ID: Final = re.compile(r"[^\w-]+")
 
 _MODIFICATIONS: Final = "VolumesModifications"
 _LARGEST: Final = 2**31 - 1
@@ -285,17 +289,25 @@ class Ec2Reader:
                 yield from answers
 
     def _batch_by_id(self, lookup: _Lookup, batch: Sequence[str]) -> list[Described]:
-        """One call by id; where a bad id fails it, as many by filter as it takes, which leave bad ids out.
+        """One call by id, and another without the ids that AWS names as bad.
 
-        The error is not asked which id is bad: what it names may exist, and whoever is missing is forgotten.
+        A filter leaves bad ids out by itself, but EC2 applies it to page after page of everything the region
+        has. So it is used only where the errors do not say which ids are bad.
         """
         call = getattr(self._client, lookup.operation)
-        try:
-            return list(pages(call, of=lookup.lists, **{lookup.ids_parameter: list(batch)}))
-        except ClientError as error:
-            if error.response.get("Error", {}).get("Code") not in lookup.bad_id_codes:
-                raise
-        filters = ({lookup.filter_name: part} for part in _batches(batch, _FILTER_VALUES))
+        wanted = list(batch)
+        for _ in range(_TRIES_BY_ID):
+            try:
+                return list(pages(call, of=lookup.lists, **{lookup.ids_parameter: wanted})) if wanted else []
+            except ClientError as error:
+                told = error.response.get("Error", {})
+                if told.get("Code") not in lookup.bad_id_codes:
+                    raise
+                bad = set(_NOT_OF_AN_ID.split(str(told.get("Message"))))
+            if not bad.intersection(wanted):
+                break
+            wanted = [each for each in wanted if each not in bad]
+        filters = ({lookup.filter_name: part} for part in _batches(wanted, _FILTER_VALUES))
         return [
             page
             for each in filters

@@ -25,15 +25,20 @@ STALLS_EVERY_S: Final = 60
 MOST_TASKS: Final = 10
 """Of the tasks in state D only so many are kept; the probe tells the most frequent first."""
 
+VERDICTS: Final = ("warn", "crit")
+CAUSES: Final = ("throttled", "exhausted_idle", "stalled", "frozen_or_lock", "io_error")
+"""What ddprobe says of a stall: its ``EVENT_CAUSES``. Nothing else is taken, as people read it."""
+
 _LONGEST_WORD: Final = 40
 _LONGEST_S: Final = 30 * 24 * 3600
 _MOST_COUNT: Final = 1_000_000
-_NO_STALL: Final = ("ok", "unknown")
 _SKEW_S: Final = 300
 """A host's clock may be so far ahead of ours."""
 
 _INSTANCE_ID: Final = re.compile(r"i-[0-9a-f]{8,17}")
 _VOLUME_ID: Final = re.compile(r"vol-[0-9a-f]{8,17}")
+_NOT_IN_A_NAME: Final = re.compile(r"[^\w./:+@()-]", re.ASCII)
+"""Names of tasks and of places in the kernel have none of these: no name can be made a sentence."""
 
 
 class StallError(BurstwatchError):
@@ -77,8 +82,8 @@ class Stall:
         stall = cls(
             instance_id=reader.matching("instance_id", _INSTANCE_ID, "the id of an instance"),
             volume_id=reader.matching("volume_id", _VOLUME_ID, "the id of a volume"),
-            verdict=reader.word("verdict", but=_NO_STALL),
-            cause=reader.word("cause"),
+            verdict=reader.one_of("verdict", VERDICTS),
+            cause=reader.one_of("cause", CAUSES),
             total_s=reader.seconds("total_s", most=now_s - started_at_s + _SKEW_S),
             started_at_s=started_at_s,
             heard_at_s=int(now_s),
@@ -89,8 +94,11 @@ class Stall:
 
     @property
     def seen_at_s(self) -> float:
-        """When the host last saw it: one that lasts is reported again, with the start that it had."""
-        return self.started_at_s + (self.total_s or 0.0)
+        """When the host last saw it: one that lasts is reported again, with the start that it had.
+
+        Never later than the report itself: a clock that is ahead must not silence the reports that follow.
+        """
+        return min(self.started_at_s + (self.total_s or 0.0), self.heard_at_s or math.inf)
 
     def is_fresh(self, now_s: float) -> bool:
         """Whether it still says something about now."""
@@ -166,11 +174,11 @@ class _Reader:
         self._fault(name, says)
         return ""
 
-    def word(self, name: str, *, but: Sequence[str] = ()) -> str:
+    def one_of(self, name: str, allowed: Sequence[str]) -> str:
         value = self._detail.get(name)
-        if isinstance(value, str) and value.strip() and value not in but:
-            return printable(value, _LONGEST_WORD)
-        self._fault(name, "that of a stall" if but else "a word")
+        if isinstance(value, str) and value in allowed:
+            return value
+        self._fault(name, f"one of {', '.join(allowed)}")
         return ""
 
     def seconds(self, name: str, *, most: float) -> float | None:
@@ -219,8 +227,12 @@ def _task(value: Any) -> StuckTask | None:
     if not (isinstance(comm, str) and isinstance(wchan, str) and isinstance(count, int)):
         return None
     is_many = not isinstance(count, bool) and 0 < count <= _MOST_COUNT
-    named = {"comm": printable(comm, _LONGEST_WORD), "wchan": printable(wchan, _LONGEST_WORD)}
+    named = {"comm": _name(comm), "wchan": _name(wchan)}
     return StuckTask(**named, count=count) if is_many and named["comm"] else None
+
+
+def _name(text: str) -> str:
+    return _NOT_IN_A_NAME.sub("?", text[:_LONGEST_WORD])
 
 
 def _shown(value: Any) -> str:

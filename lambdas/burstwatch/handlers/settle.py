@@ -1,30 +1,125 @@
-"""The function behind EventBridge: EBS's events and the reports of hosts are hints to look early."""
+"""The function behind the event queues: EBS's events and the reports of hosts are hints to look early."""
 
+import json
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from burstwatch.core.stall import FRESH_S, Stall, StallError
 from burstwatch.core.words import format_duration, printable
+from burstwatch.function_settings import FunctionClock
 from burstwatch.handlers.footing import Footing, account_of, in_time, stand, time_left
 from burstwatch.handlers.telling import count_up, tell
 from burstwatch.handlers.timing import EventError, Timing
 from burstwatch.observability import Field, Instruments, Metric, instrumented
-from burstwatch.shell import Shell
 from burstwatch.watchdog import hear, look_at
 
 PROBE_SOURCE: Final = "burstwatch.ddprobe"
 EBS_SOURCE: Final = "aws.ec2"
+STALE_AFTER_S: Final = 300
+"""An event that waited longer is dropped: a sweep and five focus ticks have looked since."""
+
 _STALL: Final = "stall"
 _EBS: Final = "EBS Volume Notification"
-_VOLUME: Final = ":volume/"
+_MODIFIED: Final = "modifyVolume"
+_VOLUME: Final = re.compile(r".*:volume/(vol-[0-9a-f]{8,17})")
 _LONGEST_SHOWN: Final = 80
+_MOST_SHOWN: Final = 10
+_REPEATED: Final = "there was another one of the same volume less than a minute before"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """An event of EventBridge, and the id of the SQS message that brought it."""
+
+    message_id: str
+    event: Mapping[str, Any]
+    now_s: float
+    age_s: float
+
+    @classmethod
+    def of(
+        cls,
+        event: Any,
+        clock: FunctionClock,
+        wall_s: float,
+        *,
+        message_id: str = "",
+        sent_s: float | None = None,
+    ) -> Self:
+        """An event, sent into the queue at ``sent_s``; a host may put any ``time`` in its own events.
+
+        Raises:
+            EventError: it is none of EBS's, and none of ddprobe's.
+        """
+        if not isinstance(event, Mapping):
+            raise EventError("the event is no object")
+        kind = (event.get("source"), event.get("detail-type"))
+        if kind[0] != PROBE_SOURCE and kind != (EBS_SOURCE, _EBS):
+            raise EventError(f"no event of EBS, and none of ddprobe: {printable(repr(kind), _LONGEST_SHOWN)}")
+        timing = Timing.of(event, clock, wall_s)
+        waited_s = wall_s - sent_s if sent_s is not None and clock is FunctionClock.WALL else 0.0
+        age_s = max(timing.late_s, waited_s)
+        return cls(message_id=message_id, event=event, now_s=timing.now_s, age_s=age_s)
+
+    @classmethod
+    def of_record(cls, record: Any, clock: FunctionClock, wall_s: float) -> Self:
+        """A message as Lambda takes it from the queue.
+
+        Raises:
+            EventError: its body is no event of ours.
+        """
+        try:
+            message_id, event = record["messageId"], json.loads(record["body"])
+            sent_s = int(record["attributes"]["SentTimestamp"]) / 1000
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise EventError(f"no message of SQS with an event in it: {error!r}") from error
+        return cls.of(event, clock, wall_s, message_id=message_id, sent_s=sent_s)
+
+    @property
+    def is_of_probe(self) -> bool:
+        return bool(self.event["source"] == PROBE_SOURCE)
+
+    @property
+    def happened(self) -> str:
+        """What EBS says happened, such as ``attachVolume``."""
+        detail = self.event.get("detail")
+        return printable(str(detail.get("event") if isinstance(detail, Mapping) else None), _LONGEST_SHOWN)
+
+    @property
+    def volume_ids(self) -> frozenset[str]:
+        """The volumes that an event of EBS names."""
+        arns = self.event.get("resources")
+        if not isinstance(arns, Sequence) or isinstance(arns, str):
+            return frozenset()
+        found = (_VOLUME.fullmatch(arn) for arn in arns if isinstance(arn, str))
+        return frozenset(match[1] for match in found if match)
+
+    def stall(self) -> Stall:
+        """What a host reports.
+
+        Raises:
+            StallError: it is no report, or one that says nothing about now.
+        """
+        if (said := self.event.get("detail-type")) != _STALL:
+            raise StallError(f"detail-type is {printable(repr(said), _LONGEST_SHOWN)}, not {_STALL!r}")
+        detail = self.event.get("detail")
+        stall = Stall.from_detail(detail if isinstance(detail, Mapping) else {}, now_s=self.now_s)
+        if not stall.is_fresh(self.now_s):
+            age, most = format_duration(self.now_s - stall.seen_at_s), format_duration(FRESH_S)
+            raise StallError(
+                f"{stall.volume_id} stood still {age} ago; after {most} that says nothing any more"
+            )
+        return stall
 
 
 @instrumented
 def handler(event: Any, context: Any, say: Instruments) -> dict[str, Any]:
-    """As EventBridge calls it."""
+    """As Lambda calls it with messages of the event queues; those that failed come again, and no others."""
     return run(event, stand(account_of(context)), say, wall_s=time.time(), time_left_s=time_left(context))
 
 
@@ -36,63 +131,91 @@ def run(
     wall_s: float,
     time_left_s: Callable[[], float] = lambda: inf,
 ) -> dict[str, Any]:
-    """One event: what it says of the volume is asked of AWS, never believed.
+    """A batch of messages, or one event as EventBridge itself delivered it before there were queues.
+
+    What an event says of its volume is asked of AWS, never believed.
 
     Raises:
         EventError: the event is none of ours.
         PassError: a mistake of ours kept volumes from being judged.
     """
-    if not isinstance(event, Mapping):
-        raise EventError("the event is no object")
-    kind = (event.get("source"), event.get("detail-type"))
-    is_of_probe = event.get("source") == PROBE_SOURCE
-    if not is_of_probe and kind != (EBS_SOURCE, _EBS):
-        raise EventError(f"no event of EBS, and none of ddprobe: {printable(repr(kind), _LONGEST_SHOWN)}")
-    timing = Timing.of(event, footing.settings.clock, wall_s)
-    shell = in_time(footing.asking(timing.now_s, say), time_left_s)
-    if is_of_probe:
-        return _hear(event, shell, say, timing)
-    volume_ids = _volumes_of(event.get("resources"))
-    detail = event.get("detail")
-    said = detail.get("event") if isinstance(detail, Mapping) else None
-    say.info(f"EBS says {printable(str(said), _LONGEST_SHOWN)}", {Field.VOLUME_ID: ", ".join(volume_ids)})
-    return tell(look_at(shell, frozenset(volume_ids), now_s=timing.now_s), say)
+    clock = footing.settings.clock
+    records = event.get("Records") if isinstance(event, Mapping) else None
+    failed: set[str] = set()
+    messages: list[Message] = []
+    if not isinstance(records, list):
+        messages.append(Message.of(event, clock, wall_s))
+    for record in records or ():
+        try:
+            messages.append(Message.of_record(record, clock, wall_s))
+        except EventError as error:
+            say.error(f"not understood, and given up after some tries: {error}")
+            failed.add(str(record.get("messageId")) if isinstance(record, Mapping) else "")
+    fresh = [message for message in messages if message.age_s <= STALE_AFTER_S]
+    _count_stale([message for message in messages if message.age_s > STALE_AFTER_S], say)
+    failed |= _follow([each for each in fresh if not each.is_of_probe], footing, say, time_left_s)
+    failed |= _hear([each for each in fresh if each.is_of_probe], footing, say, time_left_s)
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(failed)]}
 
 
-def _hear(event: Mapping[str, Any], shell: Shell, say: Instruments, timing: Timing) -> dict[str, Any]:
-    """A host's report; one that cannot be used is dropped and counted, as any host may send anything."""
-    try:
-        stall = _stall_of(event, timing.now_s)
-    except StallError as error:
-        say.measure(Metric.PROBE_EVENTS_DROPPED, 1)
-        say.warn(f"a report of a host that cannot be used: {error}")
-        return {"looked_at": 0}
-    heard = hear(shell, [stall], now_s=timing.now_s)
-    count_up({Metric.PROBE_EVENTS_DROPPED: heard.too_many + len(heard.refused)}, say)
-    for why in heard.refused:
-        say.warn(f"a report of a host that is not believed: {why}")
-    return tell(heard.report, say)
+def _count_stale(messages: Collection[Message], say: Instruments) -> None:
+    if not messages:
+        return
+    of_probes, many = sum(message.is_of_probe for message in messages), len(messages)
+    count_up({Metric.PROBE_EVENTS_DROPPED: of_probes, Metric.EBS_EVENTS_DROPPED: many - of_probes}, say)
+    oldest, most = max(message.age_s for message in messages), format_duration(STALE_AFTER_S)
+    said = f"{many} events were" if many > 1 else "1 event was"
+    say.warn(f"{said} older than {most} (up to {format_duration(oldest)}), and dropped unread")
 
 
-def _stall_of(event: Mapping[str, Any], now_s: float) -> Stall:
-    """What the host reports.
+def _follow(
+    messages: Sequence[Message], footing: Footing, say: Instruments, time_left_s: Callable[[], float]
+) -> set[str]:
+    """Look at the volumes that EBS names; the ids of messages about what EC2 did not describe."""
+    volume_ids = frozenset[str]().union(*(message.volume_ids for message in messages))
+    if not volume_ids:
+        return set()
+    now_s = max(message.now_s for message in messages)
+    said = Counter(message.happened for message in messages)
+    modified = (message.volume_ids for message in messages if message.happened == _MODIFIED)
+    shown = ", ".join(sorted(volume_ids)[:_MOST_SHOWN])
+    shell = in_time(footing.asking(now_s, say), time_left_s)
+    looked = look_at(shell, volume_ids, modified=frozenset[str]().union(*modified), now_s=now_s)
+    say.info(
+        f"EBS says {', '.join(said)}; {len(looked.report.decisions)} of {len(volume_ids)} volumes looked at",
+        {Field.VOLUME_ID: shown},
+    )
+    tell(looked.report, say)
+    return {each.message_id for each in messages if not looked.unread.isdisjoint(each.volume_ids)}
 
-    Raises:
-        StallError: it is no report, or one that says nothing about now.
+
+def _hear(
+    messages: Sequence[Message], footing: Footing, say: Instruments, time_left_s: Callable[[], float]
+) -> set[str]:
+    """Take the reports of hosts; the ids of messages about volumes that EC2 did not describe.
+
+    One that cannot be used is dropped and counted: any host may send anything.
     """
-    if (said := event.get("detail-type")) != _STALL:
-        raise StallError(f"detail-type is {printable(repr(said), _LONGEST_SHOWN)}, not {_STALL!r}")
-    detail = event.get("detail")
-    stall = Stall.from_detail(detail if isinstance(detail, Mapping) else {}, now_s=now_s)
-    if not stall.is_fresh(now_s):
-        age, most = format_duration(now_s - stall.seen_at_s), format_duration(FRESH_S)
-        raise StallError(f"{stall.volume_id} stood still {age} ago; after {most} that says nothing any more")
-    return stall
-
-
-def _volumes_of(resources: Any) -> Sequence[str]:
-    """The ids in the ARNs of volumes that the event names."""
-    if not isinstance(resources, Sequence) or isinstance(resources, str):
-        return []
-    arns = (arn for arn in resources if isinstance(arn, str) and _VOLUME in arn)
-    return list(dict.fromkeys(arn.rpartition(_VOLUME)[2] for arn in arns))
+    stalls: dict[str, Stall] = {}
+    dropped: list[str] = []
+    for number, message in enumerate(messages):
+        try:
+            stalls[message.message_id or str(number)] = message.stall()
+        except StallError as error:
+            dropped.append(str(error))
+    unread: set[str] = set()
+    if stalls:
+        now_s = max(message.now_s for message in messages)
+        shell = in_time(footing.asking(now_s, say), time_left_s)
+        heard = hear(shell, stalls.values(), now_s=now_s)
+        dropped += [
+            *heard.refused,
+            *["another report of the same volume came less than a minute before"] * heard.repeated,
+        ]
+        unread = {message_id for message_id, stall in stalls.items() if stall.volume_id in heard.unread}
+        tell(heard.report, say)
+    if dropped:
+        say.measure(Metric.PROBE_EVENTS_DROPPED, len(dropped))
+        others = f" (and {len(dropped) - 1} more)" if len(dropped) > 1 else ""
+        say.warn(f"reports of hosts dropped: {dropped[0]}{others}")
+    return unread

@@ -21,6 +21,9 @@ _OF_LEVEL: Final = {
     Level.EXHAUSTED: Metric.VOLUMES_EXHAUSTED,
     Level.UNKNOWN: Metric.VOLUMES_UNKNOWN,
 }
+_IF_ANY: Final = (Level.WATCH, Level.UNKNOWN)
+"""What the dashboard does not show is told only if there is any, as each metric is billed by the hour."""
+
 _OF_OUTCOME: Final = {
     Done.FLIPPED: Metric.FLIPS,
     Done.FLIPPED_BACK: Metric.FLIPS_BACK,
@@ -83,12 +86,13 @@ def _measure(report: Report, say: Instruments) -> None:
     fleet = report.fleet
     if fleet is not None and not report.undescribed:
         say.measure(Metric.VOLUMES_WATCHED, fleet.watched)
-        say.measure(Metric.VOLUMES_IN_FOCUS, fleet.in_focus)
+        say.measure(Metric.VOLUMES_IN_FOCUS, fleet.in_focus or None)
         say.measure(Metric.VOLUMES_FLIPPED, fleet.flipped)
         say.measure(Metric.LOWEST_BURST_BALANCE, fleet.lowest_balance_pct)
         for level, metric in _OF_LEVEL.items():
-            is_known = level is not Level.OK or fleet.watched is not None
-            say.measure(metric, fleet.by_level[level] if is_known else None)
+            count = fleet.by_level[level]
+            is_left_out = fleet.watched is None if level is Level.OK else level in _IF_ANY and not count
+            say.measure(metric, None if is_left_out else count)
     say.measure(Metric.VOLUMES_UNREAD, len(report.unread) + report.undescribed)
     say.measure(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
     say.measure(Metric.WORST_DATAPOINT_AGE, report.worst_datapoint_age_s)

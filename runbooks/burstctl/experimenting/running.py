@@ -356,8 +356,8 @@ class Experiment:
     def _look(self) -> VolumeState:
         """Look at the volume as a watchdog does, which settles what AWS has done; it modifies nothing."""
         shell, volume_id = replace(self.desk.shell, modifier=None), self.journal.volume_id
-        report = look_at(shell, {volume_id}, now_s=self._now_s)
-        self._complain(report.failures)
+        looked = look_at(shell, {volume_id}, now_s=self._now_s)
+        self._complain(looked.report.failures)
         return self._state()
 
     def _state(self) -> VolumeState:
