@@ -1,6 +1,7 @@
 """burstctl watch --act: what it modifies, what it tells of it, and who else may be at work."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,6 +17,8 @@ from operators_desk import (
 )
 
 from burstlab.faults import Fault
+from burstwatch.core.ledger import Change
+from burstwatch.core.prices import Configuration, VolumeType
 
 AUTO = {"burstwatch:mode": "auto"}
 
@@ -154,6 +157,28 @@ def test_a_volume_flipped_by_hand_for_a_time_is_brought_back_when_calm(desk, lab
     assert f"flipped back: {volume_id} (ci-7): calm for 30 min" in ran.err
     passes(desk, lab, 12)
     assert desk.kinds(volume_id)[-1] == "restored"
+
+
+def test_an_original_in_the_ledger_that_costs_more_is_refused_and_reported_and_not_made(desk, lab):
+    """Whoever can write one item of the ledger, and modify no volume, gets no io2 for $3,355 a month."""
+    volume_id = add_critical(lab)
+    desk.run("flip", volume_id, "--to", "gp3", "--for", "1h", "--yes")
+    lab.fleet.set_load(volume_id, "idle")
+    passes(desk, lab, 6)
+    with desk.open_ledger() as ledger:
+        state = ledger.states()[volume_id]
+        forged = replace(state.flip, original=Configuration(volume_type=VolumeType.IO2, iops=30_000))
+        after = replace(state, flip=forged, revision=state.revision + 1)
+        change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
+        assert ledger.commit([change], channels=[])
+
+    ran = passes(desk, lab, 12)
+
+    assert modified(lab, volume_id) == ["gp3"]
+    assert ran.code == 4
+    assert "no_target: the ledger says that it was io2 with 30,000 IOPS, which costs $" in ran.err
+    assert desk.kinds(volume_id).count("refused") == 1
+    assert "FlipRefused" in desk.run("history", volume_id).out
 
 
 def test_a_watchdog_that_may_not_act_brings_nothing_back(desk, lab):
