@@ -48,6 +48,8 @@ def test_a_refusal_for_the_number_names_the_cap_and_what_is_reserved():
         " draining volumes (flip.draining_reserve_pct: 25)"
     )
     assert "reserved" not in refuse_fleet_cap(an_order(), 50, POLICY).reason
+    few = refuse_fleet_cap(an_order(Cause.WINDOW), 3, replace(POLICY, fleet_cap=4))
+    assert "is 4, 1 of them reserved" in few.reason
     assert refuse_fleet_cap(an_order(), 1, replace(POLICY, fleet_cap=1)).reason.startswith("1 volume is away")
 
 
@@ -60,4 +62,6 @@ def test_a_refusal_for_the_dollars_names_the_cap_the_prices_and_what_is_reserved
         " for draining volumes (flip.draining_reserve_pct: 25)"
     )
     assert "reserved" not in refuse_spend_cap(an_order(), 197.5, 900.0, POLICY).reason
+    little = replace(POLICY, spend_cap_usd=2.0)
+    assert "$0.50 of that is reserved" in refuse_spend_cap(an_order(Cause.WINDOW), 2.0, 0.0, little).reason
     assert "it would add $0.00" in refuse_spend_cap(an_order(), -5.0, 900.0, POLICY).reason
