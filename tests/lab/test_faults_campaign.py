@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from burstlab.campaign import natures, story
 from burstlab.campaign.clients import CloudWatch
-from burstlab.campaign.effects import COLUMNS, Fault, Strike
+from burstlab.campaign.effects import COLUMNS, ITEM_FAULTS, Fault, Strike
 from burstlab.campaign.houses import HOUSES, LedgerFile
 from burstlab.campaign.laws import LAWS, judge
 from burstlab.campaign.runs import campaign, chosen, clean_run, strike, strikes
@@ -447,3 +447,26 @@ def test_every_error_of_a_modification_is_known_to_the_lab_under_its_own_code():
     raises = natures.modify_volume(lambda: 0.0).raises
     told = {code: raises[code]("ec2:ModifyVolume").response["Error"]["Code"] for code in AWS_CODES}
     assert told == {code: code for code in AWS_CODES}
+
+
+# Items of the ledger
+
+
+@pytest.mark.parametrize("fault", ITEM_FAULTS)
+def test_one_bad_item_of_the_ledger_breaks_no_law_and_fails_no_pass(house, fault):
+    every = [one for one in strikes(clean_run(house).effects) if one.fault == fault]
+    reads = {one.effect.split(" #")[0]: one for one in every}  # the last of each kind of read
+    some = [*reads.values(), every[len(every) // 2]]
+
+    for one in some:
+        assert strike(house, one).violations == {}, one
+    if house == "desk":
+        assert [play(house, one).failed_passes for one in some] == [0] * len(some)
+
+
+def test_every_kind_of_read_of_the_ledger_meets_bad_items(house):
+    struck = {
+        one.effect.split(" #")[0] for one in strikes(clean_run(house).effects) if one.fault == "damaged"
+    }
+    of_file = {"ledger.states", "ledger.states_of", "ledger.holds", "ledger.waiting"}
+    assert struck == of_file if house == "desk" else struck >= {"dynamodb:Query", "dynamodb:BatchGetItem"}

@@ -25,6 +25,10 @@ class Fault(StrEnum):
     EMPTY = "empty"
     STALE = "stale"
     GARBLED = "garbled"
+    DAMAGED = "damaged"
+    NULL = "null"
+    UNKNOWN = "unknown"
+    LATER = "later"
     REPEAT = "repeat"
 
 
@@ -41,6 +45,10 @@ SAYS: Final[Mapping[str, str]] = {
     Fault.EMPTY: "all of the answer is missing",
     Fault.STALE: "an answer from before",
     Fault.GARBLED: "an answer that cannot be read",
+    Fault.DAMAGED: "an item of the ledger that ends in the middle",
+    Fault.NULL: "an item of the ledger that is null",
+    Fault.UNKNOWN: "an item of the ledger with a value that no version knows",
+    Fault.LATER: "an item of the ledger with a field of a later version",
     Fault.REPEAT: "it arrives twice",
 }
 
@@ -50,7 +58,10 @@ COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "timeout": (Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP),
     "crash": (Fault.CRASH, Fault.CRASH_AFTER),
     "throttle": (Fault.THROTTLE,),
-    "answer": (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
+    "answer": (
+        *(Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
+        *(Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER),
+    ),
     "codes": (),
 }
 """Kinds of faults as the table shows them; errors by their code are in the last."""
@@ -117,6 +128,10 @@ _AS_NEXT_TO: Final = "it changes nothing: as if the process died next to the wri
 _UNHEARD: Final = "nobody reads its answer"
 _ONCE: Final = "it arrives once, or not at all"
 _ANSWERS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
+ITEM_FAULTS: Final = (Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER)
+"""What may become of one item that a ledger keeps."""
+
+_NO_ITEM: Final = "it reads no item of the ledger"
 _AFTER: Final = (Fault.ERROR_AFTER, Fault.TIMEOUT_AFTER)
 _DEATHS: Final = (Fault.CRASH, Fault.CRASH_AFTER)
 _SAME: Final = "the answer would be the same"
@@ -243,4 +258,6 @@ def _faults_of(nature: Nature, answer: Any, earlier: Any) -> tuple[tuple[str, ..
     every = tuple(dict.fromkeys((*Fault, *nature.raises)))
     unheard = {f for f in _ANSWERS if f not in nature.raises and f not in nature.alters}
     senseless |= dict.fromkeys(unheard - senseless.keys(), _UNHEARD)
+    no_item = {fault for fault in ITEM_FAULTS if fault not in nature.alters}
+    senseless |= dict.fromkeys(no_item - senseless.keys(), _NO_ITEM)
     return tuple(fault for fault in every if fault not in senseless), senseless

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from burstlab.campaign import natures
 from burstlab.campaign.clients import CloudWatch, DynamoClient, Ec2, Sns, Sqs, Ssm, Unbilled
-from burstlab.campaign.effects import Killed, Nature
+from burstlab.campaign.effects import ITEM_FAULTS, SAME, Fault, Killed, Nature
 from burstlab.campaign.world import POLICY, SINCE, SimulatedShell, World
 from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.causes import CauseReader
@@ -141,14 +142,48 @@ class LedgerFile:
         known = getattr(self._ledger, name)
         if name not in _WRITES | _READS:
             return known
-        nature = _FILE_WRITE if name in _WRITES else _FILE_READ
 
         def carry(*given: Any, **named: Any) -> Any:
             about = _volumes_of(given)
+            nature = _FILE_WRITE
+            if name in _READS:
+                nature = self._reading(name, lambda: known(*given, **named))
             return self._wire.carry(f"ledger.{name}", nature, lambda: known(*given, **named), about=about)
 
         return carry
 
+    def _reading(self, name: str, again: Callable[[], Any]) -> Nature:
+        """A read, of which one row may be damaged."""
+        if name not in _ROWS:
+            return _FILE_READ
+        alters: dict[str, Any] = {fault: partial(self._spoiled, name, fault, again) for fault in ITEM_FAULTS}
+        return replace(_FILE_READ, alters=alters)
+
+    def _spoiled(self, name: str, fault: Fault, again: Callable[[], Any], *_: Any) -> Any:
+        """What the read answers while its first row is damaged."""
+        table, key, column = _ROWS[name]
+        connection = self._ledger._connection  # noqa: SLF001 - nobody else damages it
+        row = connection.execute(f"SELECT {key}, {column} FROM {table} LIMIT 1").fetchone()  # noqa: S608 - ours
+        spoiled = natures.spoil(row[1], fault) if row and isinstance(row[1], str) else None
+        if row and isinstance(row[1], int) and fault is not Fault.LATER:
+            spoiled = "noon"
+        if row is None or spoiled is None:
+            return SAME
+        put_in = f"UPDATE {table} SET {column} = ? WHERE {key} = ?"  # noqa: S608 - as above
+        connection.execute(put_in, (spoiled, row[0]))
+        try:
+            return again()
+        finally:
+            connection.execute(put_in, (row[1], row[0]))
+
+
+_ROWS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "states": ("states", "volume_id", "body"),
+    "states_of": ("states", "volume_id", "body"),
+    "holds": ("holds", "subject", "until_s"),
+    "waiting": ("deliveries", "id", "document"),
+}
+"""Where what a method reads is: table, key and column."""
 
 _FILE_WRITE: Final = natures.ledger_file(changes=True)
 _FILE_READ: Final = natures.ledger_file(changes=False)

@@ -1,5 +1,6 @@
 """How each service goes wrong, as its client tells it when it has given up."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
@@ -7,7 +8,7 @@ from typing import Any, Final
 from botocore.exceptions import ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 from botocore.parsers import ResponseParserError
 
-from burstlab.campaign.effects import SAME, Alter, Fault, Nature
+from burstlab.campaign.effects import ITEM_FAULTS, SAME, Alter, Fault, Nature
 from burstlab.in_process import refused
 from burstwatch.adapters.channel import ChannelError
 from burstwatch.core.errors import LedgerError
@@ -275,14 +276,62 @@ def _unprocessed(answer: Any, _: Any) -> Any:
     return {"Responses": {table: []}, "UnprocessedKeys": left}
 
 
+def spoil(text: str, fault: Fault) -> str | None:
+    """What a ledger keeps, damaged; None where this cannot become of it."""
+    if fault is Fault.DAMAGED:
+        return text[: len(text) // 2]
+    if fault is Fault.NULL:
+        return "null"
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return None  # such as the note of a policy, which is YAML
+    if not isinstance(document, dict):
+        return None
+    if fault is Fault.LATER:
+        return json.dumps(document | {"later_s": 7})
+    known = next((name for name in ("level", "kind") if name in document), None)
+    return None if known is None else json.dumps(document | {known: "doomed"})
+
+
+_OF_TEXT: Final = ("body", "document", "claims")
+
+
+def _spoil_one(fault: Fault) -> Alter:
+    """Damage the first item of an answer that can be."""
+
+    def alter(answer: Any, _: Any) -> Any:
+        spoiled = deepcopy(answer)
+        items = [*spoiled.get("Items", ()), *filter(None, [spoiled.get("Item")])]
+        items += [item for found in spoiled.get("Responses", {}).values() for item in found]
+        for item in items:
+            name = next((name for name in _OF_TEXT if name in item), None)
+            text = spoil(item[name]["S"], fault) if name else None
+            if name and text is not None:
+                item[name] = {"S": text}
+                return spoiled
+            if "until_s" in item and fault is not Fault.LATER:
+                item["until_s"] = {"S": "noon"}
+                return spoiled
+        return SAME
+
+    return alter
+
+
+_SPOILED: Final[Mapping[str, Alter]] = {fault: _spoil_one(fault) for fault in ITEM_FAULTS}
 _NEVER: Final[Mapping[str, str]] = {Fault.EMPTY: _CONSISTENT, Fault.STALE: _CONSISTENT}
 DYNAMO_READS: Final[Mapping[str, Nature]] = {
     "GetItem": aws(
-        "dynamodb", throttled=_TOO_MUCH, senseless={**_NEVER, Fault.PARTIAL: "an item is read whole"}
+        "dynamodb",
+        throttled=_TOO_MUCH,
+        alters=_SPOILED,
+        senseless={**_NEVER, Fault.PARTIAL: "an item is read whole"},
     ),
-    "Query": aws("dynamodb", throttled=_TOO_MUCH, alters={Fault.PARTIAL: _first_page}, senseless=_NEVER),
+    "Query": aws(
+        "dynamodb", throttled=_TOO_MUCH, alters={Fault.PARTIAL: _first_page, **_SPOILED}, senseless=_NEVER
+    ),
     "BatchGetItem": aws(
-        "dynamodb", throttled=_TOO_MUCH, alters={Fault.PARTIAL: _unprocessed}, senseless=_NEVER
+        "dynamodb", throttled=_TOO_MUCH, alters={Fault.PARTIAL: _unprocessed, **_SPOILED}, senseless=_NEVER
     ),
 }
 _NO_ANSWER: Final[dict[str, str]] = dict.fromkeys(
