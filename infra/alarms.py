@@ -172,8 +172,8 @@ def lost(*, events: IQueue, alerts: IQueue, flips: IQueue | None) -> list[Watch]
 def unseen(deployment: str, *, metric_lag_s: int, gap_after_s: int) -> list[Watch]:
     """The watchdog runs, and does not see.
 
-    The datapoint of one volume grows old until that is a gap, with an alert of its own: CloudWatch is late when
-    some volume's is too old for longer than that takes.
+    The datapoint of one volume grows old until that is a gap, with an alert of its own. CloudWatch is late
+    when some datapoint is too old for longer than that takes.
     """
     too_old_s = 2 * metric_lag_s
     single_gap_s = max(0, gap_after_s - too_old_s)

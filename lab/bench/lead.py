@@ -87,9 +87,7 @@ def main() -> None:
     parser.add_argument("--metric-lag", default="5m")
     asked = parser.parse_args()
     policy = Policy.from_mapping({"version": "1", "cadence": {"metric_lag": asked.metric_lag}})
-    print(
-        "| GiB | from | a datapoint every | shown after | warning, least (median) | critical, least (median) |"
-    )
+    print("| GiB | from | datapoint every | shown after | warning: least (median) | critical |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for size_gib, from_pct, (spacing_s, lag_s) in product(SIZES_GIB, (100.0, 30.0), PUBLISHED):
         found = list(leads(size_gib, from_pct, spacing_s, lag_s, policy))
@@ -97,10 +95,8 @@ def main() -> None:
         for level in (Level.WARNING, Level.CRITICAL):
             minutes = [each.get(level, -_HOUR_S) / 60 for each in found]
             cells.append(f"{min(minutes):.1f} ({median(minutes):.1f})")
-        print(
-            f"| {size_gib} | {from_pct:g} % | {spacing_s // 60} min | {lag_s // 60} min | {' | '.join(cells)} |",
-            flush=True,
-        )
+        row = (size_gib, f"{from_pct:g} %", f"{spacing_s // 60} min", f"{lag_s // 60} min", *cells)
+        print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 The lab plays AWS in a process of its own and applies filters after a page is cut. The schedules are those of
 the stack, in real time: a sweep and a focus tick at once, then a focus tick every minute until the sweep is
-done, each in a thread with its own clients, all with one ledger file. The row has how many sweeps ran, how many
-of them at the same time, the memory of the process that runs them all, and how long the first took.
+done, each in a thread with its own clients, all with one ledger file. The row has how many sweeps ran, how
+many of them at the same time, the memory of the process that runs them all, and how long the first took.
 """
 
 import argparse

@@ -1,5 +1,7 @@
 """The watch function as its schedules invoke it: over real HTTP, against the lab."""
 
+from dataclasses import replace
+
 import pytest
 from a_stack import a_stack, put
 from operators_desk import add, add_calm, add_critical, add_exhausted, add_warning, asked, modified
@@ -568,7 +570,6 @@ OF_A_QUIET_PASS = {
     "VolumesExhausted": "Count",
     "VolumesUnknown": "Count",
     "NewestDatapointAge": "Seconds",
-    "DatapointSpacing": "Seconds",
 }
 
 
@@ -611,7 +612,10 @@ def test_every_metric_is_told_with_its_unit_when_there_is_something_to_tell(func
     put(functions.ssm, "/burstwatch/deployments/burstwatch", "{}")
     put(functions.ssm, "/burstwatch/deployments/another", "{}")
     functions.push_policy(DOUBTFUL)
+    lab.fleet.settings = replace(lab.fleet.settings, lag_s=900, balance_every_s=300)
+    add(lab, "late", "steady:1300", balance_pct=90, minutes=60)
     lab.clock.advance(270)
+    functions.watch("sweep")
     functions.watch("focus")
 
     assert functions.units.keys() == ALL_METRICS

@@ -23,7 +23,6 @@ from burstwatch.core.errors import BurstwatchError
 
 SCENES: dict[str, Callable[[Stage], None]] = {}
 LABS: dict[str, dict[str, Any]] = {
-    "TelemetryGap": {"idle_publishes": False},
     "FlipStuck": {"modify_outcome": "stuck"},
     "FlipsStuck": {"modify_outcome": "stuck"},
 }
@@ -121,7 +120,9 @@ def it_recovers(stage: Stage) -> None:
 
 @scene("TelemetryGap")
 def nothing_is_told_of_it(stage: Stage) -> None:
-    stage.add_volume("spare-3", "idle", minutes=120)
+    volume_id = stage.add_volume("spare-3", "steady:40", minutes=120)
+    hidden = {"from_at": stage.lab.clock.now() - timedelta(hours=2), "only_balance": True}
+    stage.lab.fleet.hide_metrics(volume_id, to_at=stage.lab.clock.now() + timedelta(days=1), **hidden)
     stage.add("ci-8", "steady:90", minutes=60)
     for _ in range(2):
         stage.watch()

@@ -3,7 +3,16 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.cadence import focus_interval_s, is_swept, sweep_interval_s, sweep_ticks
+from burstwatch.core.cadence import (
+    describe_spacing,
+    focus_interval_s,
+    is_rechecked,
+    is_swept,
+    longest_interval_s,
+    metric_lag_for,
+    sweep_interval_s,
+    sweep_ticks,
+)
 from burstwatch.core.policy import CadencePolicy
 from burstwatch.core.volume import CREDITS_PER_PCT, baseline_iops
 
@@ -77,3 +86,30 @@ def test_a_volume_whose_rule_leaves_no_whole_tick_is_swept_at_each():
         sweep_ticks(100, CadencePolicy(sweep_tick=timedelta(minutes=60), sweep_at_most=timedelta(minutes=60)))
         == 1
     )
+
+
+def test_an_idle_volume_is_checked_again_once_a_week_whichever_its_tick():
+    day, every_s = 86_400, 900
+    for number in range(20):
+        times = range(0, 28 * day, every_s)
+        looks = [s for s in times if is_rechecked(f"vol-{number}", s, every_s, CADENCE)]
+        assert [later - earlier for earlier, later in itertools.pairwise(looks)] == [7 * day] * (
+            len(looks) - 1
+        )
+        assert len(looks) == 4
+
+
+def test_a_reading_older_than_the_lag_counts_with_its_own_age():
+    fresh = longest_interval_s(5_130_000, 100, CADENCE, age_s=300)
+    assert fresh == longest_interval_s(5_130_000, 100, CADENCE)
+    assert longest_interval_s(5_130_000, 100, CADENCE, age_s=420) == fresh - 120
+
+
+@pytest.mark.parametrize(("spacing_s", "age_s", "minutes"), [(60, 120, 5), (300, 200, 10), (300, 660, 15)])
+def test_the_lag_that_covers_what_was_seen_is_in_steps_of_five_minutes(spacing_s, age_s, minutes):
+    assert metric_lag_for(spacing_s, age_s) == timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize("spacing_s", [None, 60])
+def test_a_datapoint_every_minute_is_not_worth_a_word(spacing_s):
+    assert describe_spacing(spacing_s) == ""

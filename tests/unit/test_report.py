@@ -276,3 +276,23 @@ def test_a_pass_that_tells_no_more_asked_for_nothing_sent_nothing_and_changed_no
 
 def test_an_age_that_nobody_knows_is_null():
     assert a_report().to_document()["newest_datapoint_age_s"] is None
+
+
+def test_the_worst_datapoint_is_that_of_a_volume_which_must_publish():
+    """A full volume may be idle, a new one may not publish yet."""
+    low = an_assessment(balances(80.0, 70.0, newest_starts_at="11:44"))
+    new = replace(an_assessment(balances(70.0, newest_starts_at="11:36")), arrived_at_s=at("11:30"))
+    assert a_report(calm(age_min=12)).worst_datapoint_age_s is None
+    report = a_report(calm(age_min=20), a_decision(low), a_decision(new), calm(age_min=1))
+    assert report.worst_datapoint_age_s == 15 * 60
+
+
+def test_many_full_volumes_without_a_fresh_datapoint_show_that_cloudwatch_is_late():
+    assert a_report(*[calm(age_min=12)] * 10).worst_datapoint_age_s == 12 * 60
+    assert a_report(*[calm(age_min=12)] * 9, calm(age_min=1)).worst_datapoint_age_s == 60
+    assert a_report(*[calm(age_min=12)] * 9).worst_datapoint_age_s is None
+
+
+def test_the_spacing_of_datapoints_is_that_of_most_volumes():
+    assert a_report(detached()).datapoint_spacing_s is None
+    assert a_report(calm(), detached(), calm()).datapoint_spacing_s == 60

@@ -73,3 +73,10 @@ def test_the_samples_since_an_instant_begin_no_earlier(clock, values):
     assert since.values == (50.0, 49.0, 48.0)[3 - values :]
     assert since.starts_s == series.starts_s[3 - values :]
     assert (since is series) is (values == 3), "what is whole is not copied"
+
+
+def test_the_spacing_is_the_median_gap_so_one_missing_datapoint_does_not_change_it():
+    assert Series.of([]).spacing_s is None
+    assert Series.of([(0, 1.0)]).spacing_s is None
+    assert Series.of([(0, 1.0), (60, 1.0), (180, 1.0), (240, 1.0)]).spacing_s == 60
+    assert Series.of((start_s, 1.0) for start_s in range(0, 3000, 300)).spacing_s == 300

@@ -10,6 +10,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.levels import Level
 from burstwatch.core.outcome import Done
 from burstwatch.core.report import Report, sort_by_urgency
+from burstwatch.core.samples import PERIOD_S
 from burstwatch.observability import Field, Instruments, Metric
 from burstwatch.shell import Shell
 
@@ -95,14 +96,23 @@ def _measure(report: Report, say: Instruments) -> None:
             say.measure(metric, None if is_left_out else count)
     say.measure(Metric.VOLUMES_UNREAD, len(report.unread) + report.undescribed)
     say.measure(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
-    say.measure(Metric.WORST_DATAPOINT_AGE, report.worst_datapoint_age_s)
-    say.measure(Metric.DATAPOINT_SPACING, report.datapoint_spacing_s)
+    _measure_freshness(report, say)
     say.measure(Metric.SOONEST_TIME_TO_EMPTY, _soonest_s(report.decisions))
     counts = {metric: report.count(done) for done, metric in _OF_OUTCOME.items()}
     counts[Metric.ALERTS_SENT] = report.sent
     counts[Metric.ALERTS_NOT_DELIVERED] = report.undelivered
     counts[Metric.FLIPS_STUCK] = _stuck(report.decisions)
     count_up(counts, say)
+
+
+def _measure_freshness(report: Report, say: Instruments) -> None:
+    """What is worse than the policy counts on, and only then: CloudWatch bills the hours it is told in."""
+    age_s, lag_s = report.worst_datapoint_age_s, report.cadence.metric_lag.total_seconds()
+    spacing_s = report.datapoint_spacing_s
+    say.measure(Metric.WORST_DATAPOINT_AGE, age_s if age_s is not None and age_s > lag_s else None)
+    say.measure(
+        Metric.DATAPOINT_SPACING, spacing_s if spacing_s is not None and spacing_s > PERIOD_S else None
+    )
 
 
 def count_up(counts: Mapping[Metric, int], say: Instruments) -> None:
