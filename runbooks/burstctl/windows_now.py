@@ -189,6 +189,8 @@ def _volume_words(this: WindowNow) -> str:
 
 def _mark_words(mark: WindowMark) -> str:
     at = format_instant(mark.at_s)
+    if not mark.is_known:
+        return "started or stopped, which cannot be read: it moves no volume until it is started or stopped"
     if not mark.starts:
         return f"stopped by {mark.by} at {at}"
     until = "until it is stopped" if mark.until_s is None else f"until {format_instant(mark.until_s)}"

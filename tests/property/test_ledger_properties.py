@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.alerts import Alert, AlertKind, make_digest
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Hold, Phase, WindowMark
+from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Hold, Phase, Spent, WindowMark
 from burstwatch.core.ledger import (
     Beginning,
     Begun,
@@ -28,6 +28,7 @@ from burstwatch.core.ledger import (
 from burstwatch.core.levels import Level
 from burstwatch.core.place import Place
 from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.stall import Stall, StuckTask
 from ledgers import a_home
 
 VOLUMES = ("vol-0a", "vol-0b", "vol-0c")
@@ -557,19 +558,40 @@ json_values = st.recursive(
 )
 documents = st.dictionaries(st.text(), json_values, max_size=4)
 inferred = {known.name: ... for known in fields(VolumeState)}
-integers = st.integers(1, 2**31)
+instants = st.integers(0, 2**37)
+"""Plausible values: a ledger does not believe a time, a size or a number of IOPS beyond all limits."""
+inferred |= {name: st.none() | instants for name in inferred if name.endswith("_s")} | {
+    "level_since_s": instants,
+    "failures": st.integers(0, 2**31),
+    "smaller_size_gib": st.none() | st.integers(1, 10**6),
+    "balance_pct": st.none() | st.floats(0, 100),
+    "spent": st.lists(
+        st.builds(Spent, at_s=instants, direction=st.none() | st.sampled_from(Direction)), max_size=3
+    ).map(tuple),
+    "stall": st.none()
+    | st.builds(
+        Stall,
+        total_s=st.none() | st.floats(0, 1e9),
+        started_at_s=instants,
+        heard_at_s=instants,
+        top=st.lists(st.builds(StuckTask, count=st.integers(0, 2**31)), max_size=2).map(tuple),
+    ),
+}
+integers = st.integers(1, 10**5)
 configurations = (
     st.just(Configuration(volume_type=VolumeType.GP2))
     | st.builds(Configuration, volume_type=st.sampled_from([VolumeType.IO1, VolumeType.IO2]), iops=integers)
     | st.builds(Configuration, volume_type=st.just(VolumeType.GP3), iops=integers, throughput_mib_s=integers)
 )
 inferred_flips = {known.name: ... for known in fields(Flip)}
+inferred_flips |= {name: st.none() | instants for name in inferred_flips if name.endswith("_s")}
+inferred_flips |= {"asked_at_s": instants, "size_gib": st.integers(1, 10**6)}
 any_flips = st.builds(
     Flip,
     **(
         inferred_flips
         | {"original": configurations, "target": configurations, "previous": st.none()}
-        | {"usd_per_month": st.just(0.0) | st.floats(min_value=0.01)}
+        | {"usd_per_month": st.just(0.0) | st.floats(0.01, 1e12)}
     ),
 )
 states = st.builds(

@@ -54,6 +54,13 @@ def phase_of(volume, now, *marks):
 # what the windows ask of a volume
 
 
+def test_a_window_of_which_the_mark_cannot_be_read_moves_no_volume_out_or_back():
+    unknown = WindowMark(name="release", starts=False, by="burstwatch", at_s=0, is_known=False)
+    for now in ("09:00", "13:00", "20:00"):
+        state = an_outlook(now, unknown).of(a_volume(tags=TAGGED))
+        assert (state.wants_flip, state.allows_return) == (False, False)
+
+
 @pytest.mark.parametrize(
     ("volume", "phase"),
     [

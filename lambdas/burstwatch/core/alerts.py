@@ -184,8 +184,6 @@ def _facts(document: Any) -> Mapping[str, Any]:
     for name, value in facts.items():
         if name in _NUMBERS or name.endswith("_s"):
             _NUMBER(value)
-        elif isinstance(value, dict | list):
-            raise ValueError(f"{name} is no single value")
     return facts
 
 

@@ -168,6 +168,8 @@ def _stop_mark(desk: Desk, this: WindowNow, found: WindowsNow) -> WindowMark | N
         by_hand=outlook.by_hand,
         stopped=outlook.stopped,
     )
+    if until is None and this.mark is not None and not this.mark.is_known:
+        until = outlook.now  # takes the place of a mark that cannot be read
     if until is None:
         return None
     now_s, until_s = int(outlook.now.timestamp()), int(until.timestamp())
