@@ -107,12 +107,10 @@ def _measure(report: Report, say: Instruments) -> None:
 
 def _measure_freshness(report: Report, say: Instruments) -> None:
     """What is worse than the policy counts on, and only then: CloudWatch bills the hours it is told in."""
-    age_s, lag_s = report.worst_datapoint_age_s, report.cadence.metric_lag.total_seconds()
-    spacing_s = report.datapoint_spacing_s
-    say.measure(Metric.WORST_DATAPOINT_AGE, age_s if age_s is not None and age_s > lag_s else None)
-    say.measure(
-        Metric.DATAPOINT_SPACING, spacing_s if spacing_s is not None and spacing_s > PERIOD_S else None
-    )
+    age_s, spacing_s = report.worst_datapoint_age_s or 0.0, report.datapoint_spacing_s or 0
+    is_late = age_s > report.cadence.metric_lag.total_seconds()
+    say.measure(Metric.WORST_DATAPOINT_AGE, age_s if is_late else None)
+    say.measure(Metric.DATAPOINT_SPACING, spacing_s if spacing_s > PERIOD_S else None)
 
 
 def count_up(counts: Mapping[Metric, int], say: Instruments) -> None:
