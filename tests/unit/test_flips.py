@@ -29,7 +29,7 @@ from conftest import GP2, GP3, a_flip, a_state
 # documents
 
 counts = st.integers(1, 10**6)
-instants = st.integers(0, 2**40)
+instants = st.integers(0, 253_402_300_799)  # the end of the year 9999, as far as a stored instant may be
 maybe_instants = st.none() | instants
 words = st.text(max_size=20)
 configurations = st.one_of(
