@@ -169,7 +169,8 @@ def hear(shell: Shell, stalls: Iterable[Stall], *, now_s: float) -> Heard:
     for stall in sorted(reports, key=lambda each: each.seen_at_s):
         newest[stall.volume_id, stall.instance_id] = stall
     this = _begin_with_nothing(shell, now_s)
-    this.states = shell.ledger.states_of({stall.volume_id for stall in newest.values()}) if newest else States()
+    volume_ids = {stall.volume_id for stall in newest.values()}
+    this.states = shell.ledger.states_of(volume_ids) if volume_ids else States()
     news = [stall for stall in newest.values() if not _is_known(stall, this.states)]
     repeated = len(reports) - len(news)
     if not news:

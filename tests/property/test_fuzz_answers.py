@@ -11,22 +11,6 @@ from botocore.exceptions import ClientError
 from from_outside import NUMBERS, anything, assert_tells, fuzz, mangled, mutated, scalars, texts, within
 from hypothesis import given
 from hypothesis import strategies as st
-from telling_aws import (
-    BALANCES,
-    CALM,
-    DRAINING,
-    GOOD,
-    INSTANCE,
-    MINUTES,
-    MODIFICATION,
-    NOON,
-    NOW_S,
-    SILENT,
-    Telling,
-    a_result,
-    a_shell,
-    a_told_volume,
-)
 
 from burstlab.clock import LabClock
 from burstlab.endpoint import ACCESS_KEY, Endpoint
@@ -48,6 +32,22 @@ from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.core.samples import Series
 from burstwatch.core.target import Demand
 from burstwatch.watchdog import assess_volumes, look_at_everything
+from telling_aws import (
+    BALANCES,
+    CALM,
+    DRAINING,
+    GOOD,
+    INSTANCE,
+    MINUTES,
+    MODIFICATION,
+    NOON,
+    NOW_S,
+    SILENT,
+    Telling,
+    a_result,
+    a_shell,
+    a_told_volume,
+)
 
 SPAN_S = (NOW_S - 600, NOW_S)
 

@@ -34,7 +34,12 @@ maybe_instants = st.none() | instants
 words = st.text(max_size=20)
 configurations = st.one_of(
     st.just(GP2),
-    st.builds(Configuration, volume_type=st.just(VolumeType.GP3), iops=counts, throughput_mib_s=counts),
+    st.builds(
+        Configuration,
+        volume_type=st.just(VolumeType.GP3),
+        iops=counts,
+        throughput_mib_s=st.integers(1, 10**5),
+    ),
     st.builds(Configuration, volume_type=st.sampled_from([VolumeType.IO1, VolumeType.IO2]), iops=counts),
 )
 spents = st.builds(Spent, at_s=instants, by=words, direction=st.none() | st.sampled_from(Direction))
@@ -100,6 +105,7 @@ states = st.builds(
     critical_told=st.booleans(),
     missed_told_s=maybe_instants,
     missing_since_s=maybe_instants,
+    unused_since_s=maybe_instants,
     stall=st.none() | stalls,
     stall_told_at_s=maybe_instants,
 )
