@@ -119,6 +119,7 @@ _READERS: Final[Mapping[str, stored.Read]] = {
     "critical_told": stored.flag,
     "missed_told_s": stored.instant,
     "missing_since_s": stored.instant,
+    "unused_since_s": stored.instant,
     "stall": Stall.from_document,
     "stall_told_at_s": stored.instant,
 }
