@@ -303,7 +303,8 @@ def _idle(this: Pass, found: Mapping[str, Assessment]) -> list[str]:
         if facts.unknown_reason is not UnknownReason.TELEMETRY_GAP or not may_be_idle(state, policy.cadence):
             continue
         interval_s = sweep_interval_s(facts.baseline_iops, policy.cadence)
-        was_idle = state is not None and state.unknown_reason is UnknownReason.IDLE
+        is_calm = state is not None and state.next_look_at_s is None
+        was_idle = is_calm and state is not None and state.unknown_reason is UnknownReason.IDLE
         is_known = was_idle and not is_rechecked(volume_id, this.look.now_s, interval_s, policy.cadence)
         (idle if is_known else asked).append(volume_id)
     span_s = policy.telemetry.gap_after.total_seconds()

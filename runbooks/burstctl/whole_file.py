@@ -60,10 +60,10 @@ def _replace(path: Path, content: bytes) -> None:
     made = path.with_name(f".burstctl-{token_hex(6)}")
     try:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            if path.exists():
-                made.chmod(mode)  # what the umask took away
-            file.write(content)
+        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        if path.exists():
+            made.chmod(mode)  # what the umask took away
+        made.write_bytes(content)
         made.replace(path)
     finally:
         made.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ def a_stack(lab, name="burstwatch", *, policy=PLAIN, **changes) -> DynamoLedger:
         "name": name,
         "ledger": f"dynamodb:{table}",
         "policy": f"/burstwatch/{name}/policy",
-        "topic_arn": f"arn:aws:sns:us-east-1:123456789012:{name}",
+        "topic_arn": f"arn:aws:sns:{ssm.meta.region_name}:123456789012:{name}",
         "flips": True,
         "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
     } | changes

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 from base64 import b64encode
+from datetime import timedelta
 from hashlib import sha256
 from html import unescape
 from pathlib import Path
@@ -354,7 +355,13 @@ def test_a_picture_that_cannot_be_read_hides_nothing_else(desk, lab, page):
 
 
 def test_missing_data_is_a_fault_with_a_card(desk, lab, page):
-    volume_id = add(lab, "mute", minutes=-60)
+    volume_id = add(lab, "mute", "steady:200", minutes=60)
+    lab.fleet.hide_metrics(
+        volume_id,
+        from_at=lab.clock.now() - timedelta(hours=1),
+        to_at=lab.clock.now() + timedelta(hours=1),
+        only_balance=True,
+    )
     desk.run("report", "--html", page)
     assert row_of(data_of(page), volume_id)["level"] == "fault"
     assert "Nothing is seen to run dry, but 1 tells nothing" in words_of(page)

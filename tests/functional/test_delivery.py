@@ -1,3 +1,5 @@
+from itertools import count
+
 import pytest
 from some_alerts import NOW_S, PLACE, a_policy_rejection, alert_number
 
@@ -329,7 +331,7 @@ def test_after_a_crash_in_the_middle_the_same_alert_is_sent_again(ledger, sns):
 def test_claims_and_records_are_made_at_the_time_of_each_send(sns):
     ledger = FakeLedger()
     ledger.put([alert_number(1), alert_number(2)], ["sns"])
-    times = iter([NOW_S + 1, NOW_S + 2, NOW_S + 31, NOW_S + 32])
-    one_pass(ledger, sns, clock=lambda: next(times))
-    assert ledger.taken == [("sns", ids(1)[0], NOW_S + 2), ("sns", ids(2)[0], NOW_S + 32)]
-    assert ledger.claims["sns", ids(2)[0]] == NOW_S + 31 + 120
+    seconds = count(NOW_S)  # the clock is read when the pass begins, and before, at and after each send
+    one_pass(ledger, sns, clock=lambda: next(seconds))
+    assert ledger.taken == [("sns", ids(1)[0], NOW_S + 3), ("sns", ids(2)[0], NOW_S + 6)]
+    assert ledger.claims["sns", ids(2)[0]] == NOW_S + 5 + 120

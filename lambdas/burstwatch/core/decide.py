@@ -150,6 +150,8 @@ def decide(
     interval_s = _focus_interval(assessment, level, policy=policy)
     if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP is not before.unknown_reason:
         interval_s = _FOCUS_S  # an answer without datapoints is not yet a gap
+    if assessment.unknown_reason is UnknownReason.IDLE and not _is_idle_for_sure(before, policy, now_s):
+        interval_s = _FOCUS_S  # a load that has just begun looks the same until CloudWatch shows it
     is_plain = not wishes.is_critical and around.windows is None and around.stall is None
     is_calm = state is None and level is Level.OK and interval_s is None
     if is_plain and (is_calm or _stays_idle(assessment, before)):
@@ -332,6 +334,12 @@ def may_be_idle(state: VolumeState | None, cadence: CadencePolicy) -> bool:
         return True
     is_full = state.balance_pct is None or state.balance_pct >= cadence.calm_from_pct
     return is_full and not state.level.is_alerting and state.flip is None
+
+
+def _is_idle_for_sure(before: VolumeState, policy: Policy, now_s: int) -> bool:
+    """Whether looks have found nothing for as long as CloudWatch may take to show a load."""
+    since_s = before.unknown_since_s if before.unknown_reason is UnknownReason.IDLE else None
+    return since_s is not None and now_s - since_s >= policy.cadence.metric_lag.total_seconds()
 
 
 def _stays_idle(assessment: Assessment, before: VolumeState) -> bool:
