@@ -108,13 +108,6 @@ def none_named(absent):
     return refusal("InvalidParameterValue", "One of the ids is not valid")
 
 
-def too_many_named(_):
-    """As moto does: it names what was asked for."""
-    return refusal(
-        "InvalidVolume.NotFound", f"The volumes {[f'vol-{nth}' for nth in range(600)]} do not exist"
-    )
-
-
 class Faults(dict):
     """Collects what was reported."""
 
@@ -327,17 +320,21 @@ def test_an_id_given_twice_is_asked_for_once():
     assert ec2.requests == [{"VolumeIds": ["vol-1"]}]
 
 
-@pytest.mark.parametrize("refuse", [one_named, all_named, none_named, too_many_named])
 @pytest.mark.parametrize(
-    ("asked", "absent", "calls"),
+    ("refuse", "asked", "absent", "calls"),
     [
-        (500, 0, 1),
-        (500, 1, 4),  # one by id, then by filter, 200 at a time
-        (500, 250, 4),
-        (500, 500, 4),
-        (200, 1, 2),
-        (1, 1, 2),
-        (501, 1, 5),  # the second batch is not affected
+        (all_named, 500, 0, 1),
+        (all_named, 500, 1, 2),
+        (all_named, 500, 250, 2),
+        (all_named, 500, 500, 1),
+        (all_named, 501, 1, 3),  # the second batch is not affected
+        (one_named, 500, 1, 2),
+        (one_named, 500, 2, 3),
+        (one_named, 500, 250, 6),  # three tries by id, then by filter, 200 at a time
+        (one_named, 1, 1, 1),
+        (none_named, 500, 1, 4),  # one by id, then by filter
+        (none_named, 500, 500, 4),
+        (none_named, 1, 1, 2),
     ],
 )
 def test_deleted_volumes_cost_few_calls_whatever_the_error_names(refuse, asked, absent, calls):
