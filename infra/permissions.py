@@ -118,10 +118,15 @@ def send(queue_arn: str, *, sid: str) -> Permission:
 
 
 def take(queue_arn: str) -> Permission:
-    """To take flip requests out of this queue."""
+    """To take flip requests out of this queue, and put back what failed."""
     return Permission(
         sid="TakeFlipRequests",
-        actions=("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
+        actions=(
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ChangeMessageVisibility",
+        ),
         resources=(queue_arn,),
     )
 

@@ -64,7 +64,9 @@ class WatchdogStack(Stack):
         self._parameters.put_policy(policy.document)
         self._alerts = Alerts(self, "Alerts", emails=stage.recipients.emails, chat=stage.recipients.chat)
         self._failures = make_dead_letters(self, "FailedEvents")
-        self._flip_requests = FlipRequests(self, "FlipRequests") if stage.flips else None
+        self._flip_requests = (
+            FlipRequests(self, "FlipRequests", timeout_s=_FLIP.timeout_s) if stage.flips else None
+        )
         self._shared = self._share()
         self.watch = self._looking("Watch", "watch", "looks at volumes, decides and alerts", _WATCH)
         self.settle = self._looking("Settle", "settle", "follows what happens to volumes", _SETTLE)
@@ -143,7 +145,7 @@ class WatchdogStack(Stack):
             does="flips one volume at a time, if it opted in and no guard refuses",
             shared=self._shared,
             sizing=_FLIP,
-            environment={},
+            environment={"BURSTWATCH_FLIP_QUEUE_URL": self._flip_requests.queue.queue_url},
             failures=None,
         )
         self._let_look(function)

@@ -129,20 +129,16 @@ def test_without_a_schedule_nothing_runs_by_itself_and_nobody_calls_that_silence
     assert "WatchdogSilent" not in json.dumps(stack.template)
 
 
-def test_flip_requests_are_tried_within_the_time_that_a_flip_has():
-    queues = {
-        as_text(q.get("FifoQueue")): q
-        for q in default().of_type("AWS::SQS::Queue").values()
-        if "RedrivePolicy" in q
-    }
-    [queue] = queues.values()
+def test_a_killed_flip_function_leaves_time_for_a_second_try_and_a_throttled_one_for_several():
+    queues = [q for q in default().of_type("AWS::SQS::Queue").values() if "RedrivePolicy" in q]
+    [queue] = queues
     assert queue["FifoQueue"] is True
-    receives = queue["RedrivePolicy"]["maxReceiveCount"]
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == 5
     act_lead_s = 8 * 60
-    assert queue["VisibilityTimeout"] * receives < act_lead_s
-    assert default().function("flip")["Timeout"] <= 50 < queue["VisibilityTimeout"]
+    assert 6 * default().function("flip")["Timeout"] <= queue["VisibilityTimeout"] < act_lead_s
     source = default().only("AWS::Lambda::EventSourceMapping")
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert source["BatchSize"] == 1
 
 
 def test_what_is_undelivered_or_dead_is_kept_for_two_weeks():
