@@ -207,9 +207,9 @@ def not_found() -> Outcome:
     return Outcome(done=Done.FAILED, because=because, error_code="InvalidVolume.NotFound")
 
 
-def unread() -> Outcome:
+def unread(why: str | None = None) -> Outcome:
     """What becomes of an order for a volume about which AWS did not say what must be known."""
-    because = "it could not be read, so it was not touched"
+    because = f"it could not be read, so it was not touched{f': {why}' if why else ''}"
     return Outcome(done=Done.FAILED, because=because, error_code=UNREAD)
 
 

@@ -49,6 +49,8 @@ def _order(this: Pass, direction: Direction) -> Order | Outcome:
     (decision,) = this.decisions
     if decision.want is not None and decision.want.direction is direction:
         return order_of(decision)
-    if this.gathering.failures or decision.assessment.unknown_reason is UnknownReason.READ_FAILED:
+    if decision.assessment.unknown_reason is UnknownReason.READ_FAILED:
+        return unread(decision.assessment.unknown_because)
+    if this.gathering.failures:
         return unread()
     return Outcome(done=Done.NONE, because=f"not wanted (any more): {decision.reason}")

@@ -26,7 +26,7 @@ from burstwatch.core.place import Place
 from burstwatch.core.words import format_instant
 from burstwatch.function_settings import FunctionSettings
 from burstwatch.handlers import flip, settle, watch
-from burstwatch.handlers.footing import Footing
+from burstwatch.handlers.footing import ATTEMPTS, Footing
 from burstwatch.observability import Metric, instrumented
 
 ACCOUNT = "123456789012"
@@ -138,9 +138,9 @@ class Functions:
                 here.setenv(name, value)
             yield here
 
-    def footing(self) -> Footing:
+    def footing(self, attempts: int = ATTEMPTS) -> Footing:
         """A new footing, as each execution environment of a function has its own."""
-        footing = Footing.build(FunctionSettings.from_env(os.environ), ACCOUNT)
+        footing = Footing.build(FunctionSettings.from_env(os.environ), ACCOUNT, attempts=attempts)
         in_lab_time(footing, self.lab.clock.now_s)
         return footing
 
@@ -173,9 +173,9 @@ class Functions:
         if verb not in self._warm:
 
             @cache
-            def stand(account: str) -> Footing:
+            def stand(account: str, *given: int) -> Footing:
                 assert account == ACCOUNT
-                return self.footing()
+                return self.footing(*given)
 
             self._warm[verb] = instrumented(MODULES[verb].handler.__wrapped__), stand
         return self._warm[verb]

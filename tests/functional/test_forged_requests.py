@@ -211,7 +211,7 @@ def test_the_same_message_in_two_executions_at_once_is_one_modification(function
         return real(shell, orders, gathering)
 
     monkeypatch.setattr(flip, "carry_out", together)
-    silent = Mock(spec=Instruments)
+    silent = Mock(spec=Instruments, left_s=lambda: 50.0)
     outcomes = []
 
     def execute(footing):

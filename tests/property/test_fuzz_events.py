@@ -329,12 +329,9 @@ def test_poison_in_a_batch_comes_again_alone_and_hides_no_request(poison, place)
             modifying=lambda _now_s, _say: carried.append(1) or shell,
             queue=None,
         )
-        here.setattr(flip, "stand", lambda _account: footing)
+        here.setattr(flip, "stand", lambda *_: footing)
         here.setattr(flip, "time", SimpleNamespace(time=lambda: NOW_S))
-        context = SimpleNamespace(
-            invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:f",
-            get_remaining_time_in_millis=lambda: 50_000,
-        )
+        context = SimpleNamespace(invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:f")
         event = {"Records": [a_message(number, body) for number, body in enumerate(batch)]}
         found = flip.handler.__wrapped__(event, context, heard.say)
     failed = {each["itemIdentifier"] for each in found["batchItemFailures"]}

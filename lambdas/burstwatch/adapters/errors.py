@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from botocore import exceptions as botocore
 from botocore.parsers import ResponseParserError
 
+from burstwatch.adapters.time_limit import OutOfTimeError
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.words import printable
 
@@ -151,7 +152,7 @@ def _unexpected(text: str) -> _Words:
 
 
 def _words_before_sending(error: Exception) -> _Words | None:
-    """What goes wrong before anything is sent: credentials and configuration."""
+    """What goes wrong before anything is sent: credentials, configuration, no time left."""
     text = _clean(str(error))
     match error:
         case botocore.NoCredentialsError() | botocore.NoAuthTokenError():
@@ -161,6 +162,8 @@ def _words_before_sending(error: Exception) -> _Words | None:
         case _ if isinstance(error, _UNFETCHED_CREDENTIALS):
             cause = "the AWS credentials could not be fetched or renewed"
             words = _Words(FailureKind.NO_CREDENTIALS, cause, _LOG_IN)
+        case OutOfTimeError():
+            words = _Words(FailureKind.RETRYABLE, text, "the next invocation tries again")
         case botocore.ProfileNotFound():
             step = "name one that `aws configure list-profiles` shows"
             words = _Words(FailureKind.MISCONFIGURED, text, step)

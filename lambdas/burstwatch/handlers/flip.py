@@ -22,6 +22,9 @@ from burstwatch.reassess import order_now
 _AGAIN_AFTER_S: Final = 60
 """When a request that failed is tried again; the queue's own time-out is several times as long."""
 
+_ATTEMPTS: Final = 2
+"""Of each read: the queue brings the request again, and there is one invocation's time for all its calls."""
+
 _LEAST_LEFT_S: Final = 20.0
 """A request begins only with so much of the invocation left."""
 
@@ -47,13 +50,13 @@ class NoTimeError(BurstwatchError):
 @instrumented
 def handler(event: Any, context: Any, say: Instruments) -> Any:
     """As SQS calls it: a request that fails is tried again, and holds up only those of its own volume."""
-    footing = stand(account_of(context))
+    footing = stand(account_of(context), _ATTEMPTS)
 
     def carry(record: Any) -> None:
         attributes = record.raw_event.get("attributes") or {}
         try:
             with _loudly(say, attributes.get("MessageGroupId")):
-                _check_time(context.get_remaining_time_in_millis() / 1000)
+                _check_time(say.left_s())
                 run(record.body, footing, say, wall_s=time.time())
         except Exception:
             _put_back(record.raw_event.get("receiptHandle"), footing, say)
