@@ -7,6 +7,7 @@ from operators_desk import add_critical, add_exhausted, asked, modified
 from some_functions import AUTO, Functions, a_message, failures, some_functions
 
 from burstlab.faults import Fault
+from burstwatch.adapters.flip_queue import FlipQueue
 from burstwatch.core.flips import Hold
 from burstwatch.handlers import flip
 
@@ -192,6 +193,60 @@ def test_a_volume_that_is_gone_fails_and_does_not_come_again(functions, lab, wan
     assert failures(said) == set()
     assert the_line(said, wanting)["error_code"] == "InvalidVolume.NotFound"
     assert said.metrics["FlipsFailed"] == 1
+
+
+def test_a_request_that_was_given_up_is_sent_again_a_minute_later(functions, wanting):
+    """The queue drops what it takes for a repeat for five of the eight minutes that a flip has."""
+    assert len(functions.asked()) == 1
+    functions.watch()
+    assert functions.requests() == [], "the same minute"
+    functions.tick(1)
+    assert len(functions.requests()) == 1
+
+
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["tried again", "given up"])
+def test_after_three_minutes_of_throttling_the_flip_follows_within_a_minute_and_once(
+    functions, lab, wanting, is_given_up
+):
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
+    for _ in range(3):
+        said = functions.carry_out()
+        assert said is None or failures(said), "watch asks for nothing while it cannot read"
+        if is_given_up:
+            functions.asked()
+        functions.tick(1)
+    assert asked(lab) == 0
+    lab.faults.clear()
+    functions.tick(1)
+    functions.carry_out()
+    assert modified(lab, wanting) == ["gp3"]
+    for _ in range(5):
+        functions.tick(1)
+        functions.carry_out()
+    assert asked(lab) == 1
+
+
+def test_a_request_that_failed_is_put_back_for_a_minute(functions, lab, wanting, monkeypatch):
+    """The queue's own time-out is five minutes, and until then its volume's other requests wait."""
+    put_back = []
+    monkeypatch.setattr(FlipQueue, "put_back", lambda _, handle, after_s: put_back.append((handle, after_s)))
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
+    [record] = functions.requests()
+    functions.flip([record])
+    assert put_back == [(record["receiptHandle"], 60)]
+    lab.faults.clear()
+    functions.flip()
+    assert len(put_back) == 1
+
+
+def test_a_request_that_cannot_be_put_back_fails_all_the_same(functions, lab, wanting):
+    functions.flip([a_message("?", group="warm-up")])
+    lab.faults.add(Fault(action="ChangeMessageVisibility", code="AccessDenied", message="no", status=403))
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
+    [record] = functions.requests()
+    said = functions.invoke("flip", {"Records": [record]})
+    assert failures(said) == {record["messageId"]}
+    assert any("sqs:ChangeMessageVisibility" in warning for warning in said.warnings)
 
 
 # ---- what happens between asking and flipping
