@@ -12,13 +12,19 @@ from aws_cdk.aws_sqs import DeadLetterQueue, Queue, QueueEncryption
 from constructs import Construct
 
 from infra.functions import WatchdogFunction
-from infra.permissions import Permission, encrypt_messages, publish, send, take
+from infra.permissions import Permission, encrypt_messages, publish, put_back, send, take
 
-VISIBLE_FOR: Final = Duration.seconds(60)
-MOST_RECEIVES: Final = 3
-"""Three tries of a minute each: well below ``act_lead``, the eight minutes that a flip has."""
+_TIMEOUTS_HIDDEN: Final = 6
+"""A message is hidden for so many time-outs of its function, as AWS recommends: so long Lambda keeps trying
+to invoke a function that it throttles. What fails, the function itself makes visible again after a minute.
+"""
 
-_BATCH: Final = 10
+MOST_RECEIVES: Final = 5
+"""Five minutes of trying again; newer requests for the same volume wait behind."""
+
+_BATCH: Final = 1
+"""One request has the whole time of an invocation."""
+
 _MOST_FLIPPING: Final = 2
 """Flip functions at once: with the event queues' it leaves room in an account limited to ten."""
 
@@ -83,7 +89,8 @@ class Alerts(Construct):
 class FlipRequests(Construct):
     """The queue of what is to be flipped: one group for each volume, in order, none holding up the others."""
 
-    def __init__(self, scope: Construct, construct_id: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, timeout_s: int) -> None:
+        """``timeout_s`` is that of the function which takes the requests."""
         super().__init__(scope, construct_id)
         self.dead_letters = make_dead_letters(self, "DeadLetters", fifo=True)
         self.queue = Queue(
@@ -92,7 +99,7 @@ class FlipRequests(Construct):
             fifo=True,
             encryption=QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            visibility_timeout=VISIBLE_FOR,
+            visibility_timeout=Duration.seconds(_TIMEOUTS_HIDDEN * timeout_s),
             retention_period=Duration.hours(1),
             dead_letter_queue=DeadLetterQueue(queue=self.dead_letters, max_receive_count=MOST_RECEIVES),
         )
@@ -102,8 +109,8 @@ class FlipRequests(Construct):
         return send(self.queue.queue_arn, sid="AskForFlips")
 
     def deliver_to(self, function: WatchdogFunction) -> None:
-        """Invoke the function with what is asked for; it says which of a batch failed."""
-        function.allow(take(self.queue.queue_arn, sid="TakeFlipRequests"))
+        """Invoke the function with what is asked for, one at a time; it says whether that failed."""
+        function.allow(take(self.queue.queue_arn, sid="TakeFlipRequests"), put_back(self.queue.queue_arn))
         source = CfnEventSourceMapping(
             self,
             "Source",

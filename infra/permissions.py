@@ -141,6 +141,15 @@ def take(*queue_arns: str, sid: str) -> Permission:
     )
 
 
+def put_back(queue_arn: str) -> Permission:
+    """To make what failed visible again before its time is over."""
+    return Permission(
+        sid="PutBackFlipRequests",
+        actions=("sqs:ChangeMessageVisibility",),
+        resources=(queue_arn,),
+    )
+
+
 def read_secret(secret: str) -> Permission:
     """To read this secret, given by name or ARN."""
     if secret.startswith("arn:"):

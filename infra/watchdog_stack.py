@@ -79,7 +79,9 @@ class WatchdogStack(Stack):
             self, "Alerts", name=stage.name, emails=stage.recipients.emails, chat=stage.recipients.chat
         )
         self._failures = make_dead_letters(self, "FailedEvents")
-        self._flip_requests = FlipRequests(self, "FlipRequests") if stage.flips else None
+        self._flip_requests = (
+            FlipRequests(self, "FlipRequests", timeout_s=_FLIP.timeout_s) if stage.flips else None
+        )
         self._shared = self._share()
         self.watch = self._looking(
             "Watch", "watch", "looks at volumes, decides and alerts", _WATCH, self._failures
@@ -174,7 +176,7 @@ class WatchdogStack(Stack):
             does="flips one volume at a time, if it opted in and no guard refuses",
             shared=self._shared,
             sizing=_FLIP,
-            environment={},
+            environment={"BURSTWATCH_FLIP_QUEUE_URL": self._flip_requests.queue.queue_url},
             failures=None,
         )
         self._let_look(function)

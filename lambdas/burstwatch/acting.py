@@ -8,7 +8,7 @@ from burstwatch.core.decide import Decision
 from burstwatch.core.flips import hold_on
 from burstwatch.core.guards import Guard, Refusal, refuse_detached, refuse_hold, refuse_pause
 from burstwatch.core.ledger import VolumeState
-from burstwatch.core.orders import Order, outcome_mark
+from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.propose import demand_of
 from burstwatch.core.report import urgency_of
@@ -34,7 +34,7 @@ def act(this: Pass, recorded: AbstractSet[str]) -> None:
     for decision in wanted:
         refusal = _known_refusal(this, decision, states[decision.volume_id])
         if refusal is None:
-            orders.append(_order(decision))
+            orders.append(order_of(decision))
         else:
             this.outcomes[decision.volume_id] = Outcome(
                 done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
@@ -42,7 +42,7 @@ def act(this: Pass, recorded: AbstractSet[str]) -> None:
     if orders and this.shell.modifier is not None:
         this.outcomes |= carry_out(this.shell, orders, this.gathering)
     elif orders:
-        _request(this, orders, states)
+        _request(this, orders)
 
 
 def _states_now(this: Pass) -> Mapping[str, VolumeState | None]:
@@ -53,14 +53,19 @@ def _states_now(this: Pass) -> Mapping[str, VolumeState | None]:
     }
 
 
-def _request(this: Pass, orders: Sequence[Order], states: Mapping[str, VolumeState | None]) -> None:
+def _request(this: Pass, orders: Sequence[Order]) -> None:
     """Ask whoever may modify; what could not be asked is asked again at the next look."""
     assert this.shell.requests is not None
-    requests = []
-    for order in orders:
-        is_held = hold_on(this.holds, order.volume_id, this.look.now_s) is not None
-        mark = outcome_mark(states[order.volume_id], is_held=is_held, tick_s=this.look.tick_s)
-        requests.append(FlipRequest(order=order, time_s=this.look.tick_s, revision=mark))
+    requests = [
+        FlipRequest(
+            volume_id=order.volume_id,
+            direction=order.direction,
+            cause=order.cause,
+            because=order.because,
+            time_s=this.look.tick_s,
+        )
+        for order in orders
+    ]
     sending = this.shell.requests.send(requests)
     for volume_id in sending.sent:
         this.outcomes[volume_id] = Outcome(done=Done.IN_FLIGHT, because="asked of the flip function")
@@ -85,7 +90,8 @@ def _known_refusal(this: Pass, decision: Decision, state: VolumeState | None) ->
     return refuse_pause(state) if pauses else None
 
 
-def _order(decision: Decision) -> Order:
+def order_of(decision: Decision) -> Order:
+    """The order for what a decision wants."""
     assert decision.want is not None
     return Order(
         volume_id=decision.volume_id,

@@ -24,6 +24,7 @@ from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.ec2_modify import Ec2Modifier, keep_no_connection
 from burstwatch.adapters.errors import explained
 from burstwatch.adapters.http_deadline import bound_aws_answers
+from burstwatch.adapters.time_limit import TimeLimit
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger import Ledger
 from burstwatch.core.place import Place
@@ -68,6 +69,31 @@ _AT_ONCE: Final = _SOON.merge(Config(retries={"mode": "standard", "total_max_att
 """For what alerts wait for."""
 
 
+_OF_LEDGER: Final = _CONFIG.merge(Config(connect_timeout=2, read_timeout=4))
+"""In a function: what must be remembered of a call to AWS is to be written after one that took long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the clients of a function wait at most, and the ``limit`` of its invocation."""
+
+    limit: TimeLimit
+    attempts: int
+    connect_s: float = 5
+    read_s: float = 8
+
+    def bound(self, config: Any) -> Any:
+        """The configuration of a client, with no longer waits and no more attempts than these."""
+        attempts = min(self.attempts, config.retries["total_max_attempts"])
+        return config.merge(
+            Config(
+                connect_timeout=min(self.connect_s, config.connect_timeout),
+                read_timeout=min(self.read_s, config.read_timeout),
+                retries={"mode": "standard", "total_max_attempts": attempts},
+            )
+        )
+
+
 class BoundLedger(Ledger, Protocol):
     """A ledger that can be kept to one account and region."""
 
@@ -95,12 +121,24 @@ class AwsSession:
 
     _botocore: BotocoreSession
     region_name: str
+    patience: Patience | None = None
 
     def client(self, service_name: Any, *, config: Any, endpoint_url: Any) -> Any:
-        return self._botocore.create_client(service_name, config=config, endpoint_url=endpoint_url)
+        if self.patience is not None:
+            config = self.patience.bound(config)
+        client = self._botocore.create_client(service_name, config=config, endpoint_url=endpoint_url)
+        if self.patience is not None:
+            self.patience.limit.attach(client)
+        return client
 
 
-def open_session(profile: str | None, region: str | None, *, last_region: str | None = None) -> AwsSession:
+def open_session(
+    profile: str | None,
+    region: str | None,
+    *,
+    last_region: str | None = None,
+    patience: Patience | None = None,
+) -> AwsSession:
     """A session as boto3 makes it: options first, then environment, then files.
 
     boto3 does not know AWS_REGION as other AWS tools do: it is for ``last_region``, the last resort.
@@ -120,7 +158,7 @@ def open_session(profile: str | None, region: str | None, *, last_region: str | 
     bound_aws_answers()
     wire.quicken(session)
     wire.parse_strictly(session)
-    return AwsSession(session, region)
+    return AwsSession(session, region, patience)
 
 
 def build_shell(
@@ -230,6 +268,11 @@ def open_ledger(session: Session, address: LedgerAddress) -> Iterator[BoundLedge
 
     client = build_client(session, "dynamodb", CallCounter())
     yield DynamoLedger(client, address.place, workers=WORKERS)
+
+
+def build_ledger_client(session: Session) -> Any:
+    """The client of a function's ledger; its calls are not counted: they are no reads of AWS's state."""
+    return build_client(session, "dynamodb", CallCounter(), config=_OF_LEDGER)
 
 
 def origin_of(account: str, region: str) -> str:

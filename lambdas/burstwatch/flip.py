@@ -51,6 +51,8 @@ from burstwatch.shell import Shell
 WORKERS: Final = 8
 """Modifications asked for at once."""
 
+UNREAD: Final = "unread"
+
 SEND_WITHIN_S: Final = 30.0
 """An intent older than this is not sent any more: another process may soon conclude that it never was."""
 
@@ -213,12 +215,19 @@ def measure_demand(gathering: Gathering, volumes: Iterable[Volume]) -> Mapping[s
 def _lost(reading: _Reading, volume_id: str) -> Outcome | None:
     if volume_id in reading.facts:
         return None
-    is_gone = volume_id in reading.missing
-    return Outcome(
-        done=Done.FAILED,
-        because="it does not exist (any more)" if is_gone else "it could not be read, so it was not touched",
-        error_code="InvalidVolume.NotFound" if is_gone else "unread",
-    )
+    return not_found() if volume_id in reading.missing else unread()
+
+
+def not_found() -> Outcome:
+    """What becomes of an order for a volume that AWS does not know."""
+    because = "it does not exist (any more)"
+    return Outcome(done=Done.FAILED, because=because, error_code="InvalidVolume.NotFound")
+
+
+def unread(why: str | None = None) -> Outcome:
+    """What becomes of an order for a volume about which AWS did not say what must be known."""
+    because = f"it could not be read, so it was not touched{f': {why}' if why else ''}"
+    return Outcome(done=Done.FAILED, because=because, error_code=UNREAD)
 
 
 def _begin(reading: _Reading, order: Order) -> "_Task | Outcome":

@@ -38,7 +38,8 @@ class Gathering:
     A failed call never ends the pass: what depended on it is unknown, the rest goes on. ``undescribed`` are
     the volumes that EC2 told nothing of; without ``has_whole_fleet`` nobody knows how many more there are.
     ``instance_names`` are the names of the instances that had to be asked about, by volume id.
-    ``heartbeat`` is called after each page of the fleet, and between the parts of a long pass.
+    ``heartbeat`` is called after each page of the fleet, and between the parts of a long pass. A pass that is
+    about some volumes ``only`` reads nothing of the whole region.
     """
 
     ec2: Ec2Reader
@@ -47,6 +48,7 @@ class Gathering:
     gap_after_s: float
     metric_lag_s: float = _LATE_S
     causes: CauseReader | None = None
+    only: frozenset[str] | None = None
     failures: list[str] = field(default_factory=list)
     undescribed: set[str] = field(default_factory=set)
     has_whole_fleet: bool = True
@@ -84,7 +86,10 @@ class Gathering:
         return list(found.volumes), list(found.missing)
 
     def in_progress(self) -> dict[str, Modification]:
-        """Every modification of the region in progress, by volume id; read once in a pass."""
+        """Every modification in progress of the region, or of ``only`` some volumes; read once in a pass."""
+        if self._in_progress is None and self.only is not None:
+            found, _ = self.modifications(self.only)
+            self._in_progress = {i: each for i, each in found.items() if each.is_in_progress}
         if self._in_progress is None:
             self._in_progress = {}
             try:

@@ -7,9 +7,10 @@ import than all the rest, is left alone unless an invocation is traced.
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, wraps
+from math import inf
 from os import environ
 from typing import IO, Any, Final, Self, TypeAlias
 
@@ -96,10 +97,11 @@ class Field(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruments:
-    """What a function speaks with."""
+    """What a function speaks with, and how many seconds are left of its invocation."""
 
     logger: Logger
     metrics: EphemeralMetrics
+    left_s: Callable[[], float] = lambda: inf
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], *, stream: IO[str] | None = None) -> Self:
@@ -189,7 +191,8 @@ def instrumented(handle: Callable[[Any, Any, Instruments], Any]) -> Handler:
 
         @make_tracer(environ)
         def traced(event: Any, context: Any) -> Any:
-            return handle(event, context, instruments)
+            left_s = lambda: context.get_remaining_time_in_millis() / 1000  # noqa: E731 - as it is read
+            return handle(event, context, replace(instruments, left_s=left_s))
 
         def handler(event: Any, context: Any) -> Any:
             try:

@@ -27,13 +27,14 @@ from burstwatch.core.place import Place
 from burstwatch.core.words import format_instant
 from burstwatch.function_settings import FunctionSettings
 from burstwatch.handlers import flip, settle, watch
-from burstwatch.handlers.footing import Footing
+from burstwatch.handlers.footing import ATTEMPTS, Footing
 from burstwatch.observability import Metric, instrumented
 
 ACCOUNT = "123456789012"
 ARN = f"arn:aws:lambda:us-east-1:{ACCOUNT}:function"
 AUTO = {"burstwatch:mode": "auto"}
 MODULES = {"watch": watch, "flip": flip, "settle": settle}
+TIME_LEFT_MS = 50_000
 PLACEHOLDER = "<aws.scheduler.scheduled-time>"
 
 _LOADER = Loader()
@@ -113,8 +114,8 @@ class Functions:
         )
         self.ledger = a_stack(self.lab, self.name, policy=self.policy, topic_arn=self.topic_arn)
 
-    def environment(self, verb: str) -> dict[str, str]:
-        """As the stack writes it."""
+    def environment(self, _verb: str) -> dict[str, str]:
+        """As the stack writes it, the same for each of the three."""
         found = {
             "BURSTWATCH_LEDGER": f"dynamodb:{self.name}-ledger",
             "BURSTWATCH_CLOCK": self.clock,
@@ -125,20 +126,31 @@ class Functions:
             "POWERTOOLS_METRICS_NAMESPACE": "Burstwatch",
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
-        if self.flips and verb != "flip":
+        if self.flips:
             found["BURSTWATCH_FLIP_QUEUE_URL"] = self.queue_url
         return found
+
+    @contextmanager
+    def process(self, verb: str) -> Iterator[Any]:
+        """The environment of a function's process, with what is patched in it."""
+        with self.monkeypatch.context() as here:
+            here.delenv("BURSTWATCH_FLIP_QUEUE_URL", raising=False)
+            for name, value in (self.lab.environment | self.environment(verb)).items():
+                here.setenv(name, value)
+            yield here
+
+    def footing(self, attempts: int = ATTEMPTS) -> Footing:
+        """A new footing, as each execution environment of a function has its own."""
+        footing = Footing.build(FunctionSettings.from_env(os.environ), ACCOUNT, attempts=attempts)
+        in_lab_time(footing, self.lab.clock.now_s)
+        return footing
 
     def invoke(self, verb: str, event: Any) -> Said:
         """Invoke a function; what it wrote is kept in ``last`` also where it fails."""
         self._out.seek(0)
         self._out.truncate()
         result: Any = None
-        with self.monkeypatch.context() as here:
-            for name, value in (self.lab.environment | self.environment(verb)).items():
-                here.setenv(name, value)
-            if "BURSTWATCH_FLIP_QUEUE_URL" not in self.environment(verb):
-                here.delenv("BURSTWATCH_FLIP_QUEUE_URL", raising=False)
+        with self.process(verb) as here:
             module = MODULES[verb]
             here.setattr(module, "time", SimpleNamespace(time=self.lab.clock.now_s))
             with redirect_stdout(self._out):
@@ -162,10 +174,9 @@ class Functions:
         if verb not in self._warm:
 
             @cache
-            def stand(account: str) -> Footing:
-                footing = Footing.build(FunctionSettings.from_env(os.environ), account)
-                in_lab_time(footing, self.lab.clock.now_s)
-                return footing
+            def stand(account: str, *given: int) -> Footing:
+                assert account == ACCOUNT
+                return self.footing(*given)
 
             self._warm[verb] = instrumented(MODULES[verb].handler.__wrapped__), stand
         return self._warm[verb]
@@ -295,7 +306,7 @@ def a_context(verb: str, service: str) -> SimpleNamespace:
         memory_limit_in_mb=512,
         invoked_function_arn=f"{ARN}:{service}-{verb}",
         aws_request_id="8f5a4b1c-0000-4000-8000-000000000000",
-        get_remaining_time_in_millis=lambda: 50_000,
+        get_remaining_time_in_millis=lambda: TIME_LEFT_MS,
     )
 
 

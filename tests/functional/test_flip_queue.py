@@ -10,98 +10,80 @@ from moto import mock_aws
 
 from burstwatch.adapters.flip_queue import FlipQueue, FlipRequest, PoisonError
 from burstwatch.core.flips import Cause, Direction
-from burstwatch.core.guards import Guard
-from burstwatch.core.orders import Order
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.target import Demand, Wish
 
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/flips.fifo"
 TIME_S = 1_795_197_635
 """2026-11-20T18:00:35Z"""
 
 
-def an_order(number=1, **changes):
+def a_request(number=1, **changes):
     facts = {
         "volume_id": f"vol-{number:017x}",
         "direction": Direction.OUT,
         "cause": Cause.DRAINING,
         "because": "dry in 11 min",
-        "demand": Demand(peak_iops=2400.0, pinned=True),
-        "urgency": (-4, 715.0, 535.0, 31.5, f"vol-{number:017x}"),
+        "time_s": TIME_S,
     }
-    return Order(**(facts | changes))
-
-
-def a_request(number=1, *, revision=7, time_s=TIME_S, **changes):
-    return FlipRequest(order=an_order(number, **changes), time_s=time_s, revision=revision)
+    return FlipRequest(**(facts | changes))
 
 
 # There and back
 
-AMOUNTS = st.none() | st.floats(min_value=0, allow_nan=False, allow_infinity=False) | st.integers(0, 10**9)
-COUNTS = st.none() | st.integers(-(10**12), 10**12)
-ORDERS = st.builds(
-    Order,
-    volume_id=st.from_regex(r"vol-[0-9a-f]{3,17}", fullmatch=True),
+REQUESTS = st.builds(
+    FlipRequest,
+    volume_id=st.from_regex(r"vol-[0-9a-f]{8,17}", fullmatch=True),
     direction=st.sampled_from(Direction),
     cause=st.sampled_from(Cause),
     because=st.text(),
-    by=st.text(),
-    wish=st.none()
-    | st.builds(
-        Wish,
-        volume_type=st.none() | st.sampled_from([VolumeType.GP3, VolumeType.IO1, VolumeType.IO2]),
-        iops=COUNTS,
-        throughput_mib_s=COUNTS,
-    ),
-    demand=st.builds(
-        Demand, peak_iops=AMOUNTS, peak_throughput_mib_s=AMOUNTS, pinned=st.booleans(), ahead=st.booleans()
-    ),
-    return_after_s=COUNTS,
-    overridden=st.frozensets(st.sampled_from(Guard)),
-    why=st.none() | st.text(),
-    urgency=st.lists(st.floats(allow_nan=False) | st.integers() | st.text(), max_size=6).map(tuple),
-)
+    time_s=st.integers(0, 4_000_000_000),
+).filter(lambda one: (one.direction, one.cause) != (Direction.OUT, Cause.BY_HAND))
 
 
 @settings(max_examples=300, deadline=None)
-@given(ORDERS, st.integers(0, 4_000_000_000), st.integers(0, 2**62))
-def test_an_order_comes_out_as_it_went_in(order, time_s, revision):
-    request = FlipRequest(order=order, time_s=time_s, revision=revision)
+@given(REQUESTS)
+def test_a_request_comes_out_as_it_went_in(request):
     body = request.to_body()
     assert body.isascii()
-    found = FlipRequest.from_body(body)
-    assert found == request
-    assert list(map(type, found.order.urgency)) == list(map(type, order.urgency))
+    assert FlipRequest.from_body(body) == request
+
+
+NO_DEMAND = {"peak_iops": None, "peak_throughput_mib_s": None, "pinned": False, "ahead": False}
 
 
 def test_the_body_is_the_documented_one():
-    document = json.loads(a_request(urgency=(float("inf"),)).to_body())
-    assert document == {
+    assert json.loads(a_request().to_body()) == {
         "schema": "burstwatch.flip_request/v1",
         "time": "2026-11-20T18:00:35Z",
         "volume_id": "vol-00000000000000001",
         "direction": "out",
         "cause": "draining",
         "because": "dry in 11 min",
-        "demand": {"peak_iops": 2400.0, "peak_throughput_mib_s": None, "pinned": True, "ahead": False},
-        "urgency": [{"float": "inf"}],
-        "revision": 7,
-        "by": "watchdog",
-        "overridden": [],
+        "demand": NO_DEMAND,
+        "urgency": [],
     }
 
 
 def test_what_the_contract_names_is_enough():
     document = json.loads(a_request().to_body())
-    for key in ("revision", "by", "overridden"):
-        del document[key]
-    assert FlipRequest.from_body(json.dumps(document)) == a_request(revision=0)
+    del document["demand"], document["urgency"]
+    assert FlipRequest.from_body(json.dumps(document)) == a_request()
 
 
-def test_an_urgency_that_is_not_a_number_is_never_sent():
-    with pytest.raises(ValueError, match="not a number"):
-        a_request(urgency=(float("nan"),)).to_body()
+def test_a_request_of_an_older_watch_function_is_accepted_without_its_demand():
+    older = {
+        "schema": "burstwatch.flip_request/v1",
+        "time": "2026-11-20T18:00:35Z",
+        "volume_id": "vol-00000000000000001",
+        "direction": "out",
+        "cause": "draining",
+        "because": "dry in 11 min",
+        "demand": {**NO_DEMAND, "peak_iops": 39_000.0, "pinned": True},
+        "urgency": [-4, 715.0, {"float": "inf"}, 31.5, "vol-00000000000000001"],
+        "revision": 185369513038622,
+        "by": "watchdog",
+        "overridden": [],
+    }
+    assert FlipRequest.from_body(json.dumps(older)) == a_request()
 
 
 # Poison
@@ -115,25 +97,14 @@ GOOD = json.loads(a_request().to_body())
         ({"schema": "burstwatch.flip_request/v2"}, '/v2" is not burstwatch.flip_request/v1'),
         ({"volume_id": 7}, "'volume_id': 7 is no volume id"),
         ({"volume_id": "i-0123"}, "is no volume id"),
+        ({"volume_id": "vol-0123"}, "is no volume id"),
+        ({"volume_id": "vol-0123456789abcdef0\n"}, "is no volume id"),
         ({"direction": "up"}, "'direction': \"up\" is none of out, back"),
         ({"cause": ["draining"]}, "'cause': [\"draining\"] is none of draining, window"),
         ({"because": None}, "'because': null is no text"),
         ({"time": "2026-11-20T18:00:35"}, "'time': \"2026-11-20T18:00:35\" is no instant"),
         ({"time": "<aws.scheduler.scheduled-time>"}, "is no instant such as 2026-11-20T18:00:00Z"),
         ({"time": 1}, "is no instant"),
-        ({"demand": {}}, "'demand': 'ahead' is missing; 'peak_iops' is missing"),
-        ({"demand": "much"}, "'demand': \"much\" is no object"),
-        ({"demand": {**GOOD["demand"], "peak_iops": -1}}, "'peak_iops': -1 is no number from 0 up"),
-        ({"demand": {**GOOD["demand"], "peak_iops": True}}, "is no number from 0 up"),
-        ({"demand": {**GOOD["demand"], "peak_iops": 10**400}}, "is no number from 0 up"),
-        ({"demand": {**GOOD["demand"], "pinned": 1}}, "is neither true nor false"),
-        ({"urgency": 3}, "'urgency': 3 is no list"),
-        ({"urgency": [{"float": "nan"}]}, "is neither number nor text"),
-        ({"urgency": [None]}, "is neither number nor text"),
-        ({"revision": 1.5}, "'revision': 1.5 is no whole number"),
-        ({"overridden": ["gravity"]}, '"gravity" is none of'),
-        ({"wish": {"volume_type": "gp2", "iops": None, "throughput_mib_s": None}}, "gp2 is no target"),
-        ({"wish": {"volume_type": "st1", "iops": None, "throughput_mib_s": None}}, '"st1" is none of'),
         ({"extra": 1}, '"extra" is not known'),
     ],
 )  # fmt: skip
@@ -141,6 +112,29 @@ def test_poison_is_refused_by_name(changes, says):
     with pytest.raises(PoisonError, match="no flip request") as caught:
         FlipRequest.from_body(json.dumps(GOOD | changes))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"by": "mallory"}, '\'by\': "mallory" is not "watchdog"'),
+        ({"overridden": ["held"]}, "'overridden': [\"held\"] is not []"),
+        ({"wish": {"volume_type": "io2", "iops": 60_000, "throughput_mib_s": None}}, '"wish" is not known'),
+        ({"return_after_s": 1}, '"return_after_s" is not known'),
+        ({"why": "because"}, '"why" is not known'),
+        ({"extends": True}, '"extends" is not known'),
+        ({"cause": "by_hand"}, "by_hand is never asked of the queue"),
+    ],
+)
+def test_what_only_a_person_may_order_is_poison(changes, says):
+    with pytest.raises(PoisonError, match="no flip request") as caught:
+        FlipRequest.from_body(json.dumps(GOOD | changes))
+    assert says in str(caught.value)
+
+
+def test_the_return_of_what_a_person_flipped_is_asked_for_by_the_watchdog():
+    request = a_request(direction=Direction.BACK, cause=Cause.BY_HAND)
+    assert FlipRequest.from_body(request.to_body()) == request
 
 
 @pytest.mark.parametrize(
@@ -179,20 +173,16 @@ def test_long_poison_is_cut():
 def test_no_json_is_more_than_poison(value, key):
     for document in (value, GOOD | {key: value}):
         with suppress(PoisonError):
-            assert FlipRequest.from_body(json.dumps(document)).order.volume_id
+            assert FlipRequest.from_body(json.dumps(document)).volume_id
 
 
 # Repeats
 
 
-def test_a_repeated_tick_adds_nothing_and_an_outcome_changes_everything():
-    first = a_request(revision=7)
-    assert a_request(revision=7, time_s=TIME_S + 60).deduplication_id == first.deduplication_id
-    others = [
-        a_request(revision=8),
-        a_request(2, revision=7),
-        a_request(revision=7, direction=Direction.BACK),
-    ]
+def test_a_repeated_tick_adds_nothing_and_a_minute_later_it_is_a_new_request():
+    first = a_request(time_s=TIME_S - 35)
+    assert a_request(time_s=TIME_S).deduplication_id == first.deduplication_id
+    others = [a_request(time_s=TIME_S + 60), a_request(2), a_request(direction=Direction.BACK)]
     assert len({one.deduplication_id for one in [first, *others]}) == 4
 
 
@@ -225,12 +215,12 @@ def test_every_volume_is_a_group_and_a_repeat_is_not_queued():
         queue = FlipQueue(client, url)
         assert len(queue.send(requests).sent) == 25
         assert queue.send(requests[:3]).failed == {}
-        queue.send([a_request(1, revision=8)])
+        queue.send([a_request(1, time_s=TIME_S + 60)])
         messages = received(client, url)
     assert len(messages) == 25 + 1
     groups = [message["Attributes"]["MessageGroupId"] for message in messages]
-    assert sorted(set(groups)) == sorted(request.order.volume_id for request in requests)
-    bodies = {FlipRequest.from_body(message["Body"]).order.volume_id for message in messages}
+    assert sorted(set(groups)) == sorted(request.volume_id for request in requests)
+    bodies = {FlipRequest.from_body(message["Body"]).volume_id for message in messages}
     assert bodies == set(groups)
 
 
@@ -262,7 +252,7 @@ def sent_by(*answers, count=12):
 
 
 def volume(number):
-    return a_request(number).order.volume_id
+    return a_request(number).volume_id
 
 
 def test_requests_go_in_tens():
@@ -333,7 +323,7 @@ def test_a_queue_that_is_not_there_is_told():
         {f"k{n}": 1 for n in range(1_000)},
         {"volume_id": "vol-" + "x" * 100},
         {"time": "0001-01-01T00:00:00+14:00"},
-        {"revision": 10**30},
+        {"by": "x" * 1_000},
         {"because": "x" * 100_000},
     ],
 )
@@ -342,3 +332,19 @@ def test_poison_is_said_in_a_short_sentence(changes):
     with pytest.raises(PoisonError, match="no flip request") as caught:
         FlipRequest.from_body(body)
     assert len(str(caught.value)) < 1_000
+
+
+def test_a_message_that_is_put_back_can_be_received_again():
+    with a_fifo_queue() as (client, url):
+        queue = FlipQueue(client, url)
+        queue.send([a_request(1)])
+        [message] = client.receive_message(QueueUrl=url)["Messages"]
+        assert "Messages" not in client.receive_message(QueueUrl=url)
+        assert queue.put_back(message["ReceiptHandle"], 0) is None
+        [again] = client.receive_message(QueueUrl=url)["Messages"]
+    assert again["Body"] == message["Body"]
+
+
+def test_a_message_that_cannot_be_put_back_is_told():
+    with a_fifo_queue() as (client, url):
+        assert "sqs:ChangeMessageVisibility failed" in FlipQueue(client, url).put_back("unknown", 60)

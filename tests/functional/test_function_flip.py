@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from operators_desk import OperatorsDesk, add_calm, add_critical, add_exhausted, asked, modified
+from operators_desk import OperatorsDesk, add_critical, add_exhausted, asked, modified
 from some_functions import AUTO, Functions, a_message, failures, some_functions
 
 from burstlab.faults import Fault
+from burstwatch.adapters.flip_queue import FlipQueue
 from burstwatch.core.flips import Hold
 from burstwatch.handlers import flip
 
@@ -61,6 +62,14 @@ def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_asked_for(
     assert the_line(said, wanting)["error_code"] == "held"
     assert desk.run("release", "--all").code == 0
     assert functions.ledger.holds(lab.clock.now_s()) == []
+
+
+def assert_dropped(functions, said, volume_id):
+    """Nothing was modified, nothing is tried again, nobody is alerted, and the log says why."""
+    assert (asked(functions.lab), failures(said)) == (0, set())
+    line = the_line(said, volume_id)
+    assert (line["action_taken"], "not wanted" in line["message"]) == ("none", True)
+    assert functions.kinds() == []
 
 
 def test_a_request_is_carried_out_once_and_people_know_when_it_ends(functions, lab, wanting):
@@ -202,24 +211,74 @@ def test_a_volume_that_is_gone_fails_and_does_not_come_again(functions, lab, wan
     assert said.metrics["FlipsFailed"] == 1
 
 
+def test_a_request_that_was_given_up_is_sent_again_a_minute_later(functions, wanting):
+    """SQS drops what has a deduplication id that it knows, for five of the eight minutes that a flip has."""
+    [given_up] = functions.asked()
+    functions.watch()
+    assert functions.asked() == [], "the same minute"
+    functions.tick(1)
+    [again] = functions.asked()
+    assert again["MessageDeduplicationId"] != given_up["MessageDeduplicationId"]
+
+
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["tried again", "given up"])
+def test_after_three_minutes_of_throttling_the_flip_follows_within_a_minute_and_once(
+    functions, lab, wanting, is_given_up
+):
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
+    for _ in range(3):
+        said = functions.carry_out()
+        assert said is None or failures(said), "watch asks for nothing while it cannot read"
+        if is_given_up:
+            functions.asked()
+        functions.tick(1)
+    assert asked(lab) == 0
+    lab.faults.clear()
+    functions.tick(1)
+    functions.carry_out()
+    assert modified(lab, wanting) == ["gp3"]
+    for _ in range(5):
+        functions.tick(1)
+        functions.carry_out()
+    assert asked(lab) == 1
+
+
+def test_a_request_that_failed_is_put_back_for_a_minute(functions, lab, wanting, monkeypatch):
+    """The queue's own time-out is five minutes, and until then its volume's other requests wait."""
+    put_back = []
+    monkeypatch.setattr(FlipQueue, "put_back", lambda _, handle, after_s: put_back.append((handle, after_s)))
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
+    [record] = functions.requests()
+    functions.flip([record])
+    assert put_back == [(record["receiptHandle"], 60)]
+    lab.faults.clear()
+    functions.flip()
+    assert len(put_back) == 1
+
+
+def test_a_request_that_cannot_be_put_back_fails_all_the_same(functions, lab, wanting):
+    functions.flip([a_message("?", group="warm-up")])
+    lab.faults.add(Fault(action="ChangeMessageVisibility", code="AccessDenied", message="no", status=403))
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
+    [record] = functions.requests()
+    said = functions.invoke("flip", {"Records": [record]})
+    assert failures(said) == {record["messageId"]}
+    assert any("sqs:ChangeMessageVisibility" in warning for warning in said.warnings)
+
+
 # ---- what happens between asking and flipping
 
 
-def test_a_tag_that_was_removed_meanwhile_refuses(functions, lab, wanting):
+def test_a_tag_that_was_removed_since_drops_the_request(functions, lab, wanting):
     lab.fleet.set_tags(wanting, {"burstwatch:mode": None})
     said = functions.flip()
-    assert (asked(lab), failures(said)) == (0, set())
-    assert the_line(said, wanting)["error_code"] == "not_opted_in"
-    assert said.metrics["FlipsRefused"] == 1
-    assert functions.kinds() == ["FlipRefused"]
+    assert_dropped(functions, said, wanting)
 
 
 def test_one_line_of_policy_stops_what_was_asked_for(functions, lab, wanting):
     functions.deploy_policy(NO_FLIPS)
     said = functions.flip()
-    assert (asked(lab), failures(said)) == (0, set())
-    assert the_line(said, wanting)["error_code"] == "not_opted_in"
-    assert "mode.highest is propose" in the_line(said, wanting)["message"]
+    assert_dropped(functions, said, wanting)
 
 
 @pytest.mark.parametrize("is_everything", [True, False], ids=["everything", "the volume"])
@@ -454,7 +513,7 @@ def test_a_tag_removed_before_the_return_leaves_the_volume_where_it_is(functions
     lab.fleet.set_tags(volume_id, {"burstwatch:mode": None})
     said = functions.flip(back)
     assert (modified(lab, volume_id), failures(said)) == (["io1"], set())
-    assert the_line(said, volume_id)["error_code"] == "not_opted_in"
+    assert "it is not allowed back automatically" in the_line(said, volume_id)["message"]
 
 
 def test_caps_hold_over_requests_of_several_invocations(functions, lab):
@@ -467,14 +526,3 @@ def test_caps_hold_over_requests_of_several_invocations(functions, lab):
         functions.flip([record])
     assert asked(lab) == 1
     assert sorted(functions.kinds())[-3:] == ["FlipRefused", "FlipRefused", "VolumeFlipped"]
-
-
-def test_a_calm_volume_that_somebody_asks_for_is_flipped_only_with_its_tag(functions, lab):
-    """Who can write into the queue can ask for no more than the tag allows."""
-    calm = add_calm(lab)
-    add_critical(lab, tags=AUTO)
-    functions.watch("sweep")
-    [request] = functions.requests()
-    forged = json.loads(request["body"]) | {"volume_id": calm}
-    said = functions.flip([a_message(json.dumps(forged), group=calm)])
-    assert (asked(lab), the_line(said, calm)["error_code"]) == (0, "not_opted_in")

@@ -27,10 +27,8 @@ from burstwatch.adapters.pricing import read_prices
 from burstwatch.bootstrap import build_client, open_session
 from burstwatch.core.flips import Cause, Direction
 from burstwatch.core.levels import Level
-from burstwatch.core.orders import Order
 from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.core.samples import Series
-from burstwatch.core.target import Demand
 from burstwatch.watchdog import assess_volumes, look_at_everything
 from telling_aws import (
     BALANCES,
@@ -366,13 +364,12 @@ def test_a_price_list_gives_prices_or_the_built_in_ones_and_says_so(listed):
         assert 0 < price.usd_per_gib < float("inf")
 
 
-ORDER = Order(
-    volume_id="vol-1",
+REQUEST = FlipRequest(
+    volume_id="vol-00000001",
     direction=Direction.OUT,
     cause=Cause.DRAINING,
     because="it drains",
-    demand=Demand(),
-    urgency=(0,),
+    time_s=int(NOW_S),
 )
 sendings = mutated(
     {"Successful": [{"Id": "0", "MessageId": "m"}], "Failed": [{"Id": "0", "Code": "x", "Message": "y"}]},
@@ -387,8 +384,8 @@ def test_what_the_queue_answers_leaves_no_request_unaccounted(answer):
         def send_message_batch(self, **request):
             return answer
 
-    sending = FlipQueue(Queue(), "https://queue").send([FlipRequest(order=ORDER, time_s=int(NOW_S))])
-    assert sending.sent | sending.failed.keys() == {"vol-1"}
+    sending = FlipQueue(Queue(), "https://queue").send([REQUEST])
+    assert sending.sent | sending.failed.keys() == {"vol-00000001"}
     for said in sending.failed.values():
         assert_tells(said)
 

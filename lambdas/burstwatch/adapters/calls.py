@@ -70,7 +70,8 @@ class CallCounter:
         service, operation = event_name.split(".")[1:]
         name = f"{service}:{operation}"
         if name.startswith(_LIMITED) and self._monotonic() >= self._reads_end_s:
-            raise OutOfTimeError(seconds=max(0.0, self._reads_for_s))
+            seconds = max(0.0, self._reads_for_s)
+            raise OutOfTimeError(why=f"the {seconds:.0f} s that a pass has for its reads are over")
         with self._lock:
             self._calls[name] += 1
 

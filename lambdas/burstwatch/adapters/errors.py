@@ -21,9 +21,9 @@ AWS_ERRORS: Final = (botocore.ClientError, botocore.BotoCoreError, ResponseParse
 
 
 class OutOfTimeError(botocore.BotoCoreError):
-    """A read that was not sent, or not sent again, because the time for the reads of a pass is over."""
+    """A request that was not sent, or not sent again, because there is no time left for it."""
 
-    fmt = "the {seconds:.0f} s that a pass has for its reads are over"
+    fmt = "it was not sent: {why}"
 
 
 def error_codes(text: str) -> frozenset[str]:
@@ -157,7 +157,7 @@ def _unexpected(text: str) -> _Words:
 
 
 def _words_before_sending(error: Exception) -> _Words | None:
-    """What goes wrong before anything is sent: credentials and configuration."""
+    """What goes wrong before anything is sent: credentials, configuration, no time left."""
     text = _clean(str(error))
     match error:
         case botocore.NoCredentialsError() | botocore.NoAuthTokenError():

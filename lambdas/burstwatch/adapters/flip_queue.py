@@ -1,23 +1,18 @@
 """Requests to flip a volume, on their way through an SQS FIFO queue: one group for each volume."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
-from math import isfinite, isnan
-from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, TypeAlias
 
 from burstwatch.adapters.errors import AWS_ERRORS, explain
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.flips import Cause, Direction
-from burstwatch.core.guards import Guard
-from burstwatch.core.orders import Order
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.target import Demand, Wish
+from burstwatch.core.flips import WATCHDOG, Cause, Direction
 from burstwatch.core.words import format_instant, printable
 
 if TYPE_CHECKING:
@@ -32,9 +27,8 @@ _MOST_BYTES: Final = 25_000
 _LONGEST_SHOWN: Final = 60
 _LONGEST_SAID: Final = 200
 _LONGEST_COMPLAINT: Final = 900
-_LONGEST_ID: Final = 64
-_MOST: Final = 2**64
-"""The ledger holds no larger numbers."""
+_VOLUME_ID: Final = re.compile(r"vol-[0-9a-f]{8,17}")
+_MINUTE_S: Final = 60
 
 _FARTHEST_S: Final = 253_402_300_800
 """The end of the year 9999."""
@@ -46,50 +40,45 @@ class PoisonError(BurstwatchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipRequest:
-    """An order, the time of the tick that gave it, and which outcomes of the volume it rests on.
+    """Which volume to look at and for which change, why, and the time of the tick that asked.
 
-    ``revision`` is ``outcome_mark`` of the ledger's state: it changes with every outcome, so what is wanted
-    again after one is not taken for what was asked before; a mere look, or a repeated tick, adds nothing.
+    It is advisory: whoever may modify decides again. So it has no target, demand or override.
     """
 
-    order: Order
+    volume_id: str
+    direction: Direction
+    cause: Cause
+    because: str
     time_s: int
-    revision: int = 0
 
     @property
     def deduplication_id(self) -> str:
-        """What the queue knows a repeat by, for five minutes."""
-        parts = (self.order.volume_id, str(self.order.direction), str(self.revision))
+        """How the queue recognises a repeat, for five minutes: the volume, the direction and the minute.
+
+        A request that was given up or refused can so be sent again a minute later.
+        """
+        parts = (self.volume_id, str(self.direction), str(self.time_s // _MINUTE_S))
         return sha256("\n".join(parts).encode()).hexdigest()
 
     def to_body(self) -> str:
         """The request as the body of a message: ASCII, as SQS refuses some of Unicode."""
-        order = self.order
         document: dict[str, Any] = {
             "schema": SCHEMA,
             "time": format_instant(self.time_s),
-            "volume_id": order.volume_id,
-            "direction": order.direction,
-            "cause": order.cause,
-            "because": order.because,
-            "demand": {name: getattr(order.demand, name) for name in _DEMAND},
-            "urgency": [_sortable(part) for part in order.urgency],
-            "revision": self.revision,
-            "by": order.by,
-            "overridden": sorted(order.overridden),
+            "volume_id": self.volume_id,
+            "direction": self.direction,
+            "cause": self.cause,
+            "because": self.because,
+            **_FOR_OLDER_READERS,
         }
-        if order.wish is not None:
-            document["wish"] = {name: getattr(order.wish, name) for name in _WISH}
-        said = {"return_after_s": order.return_after_s, "why": order.why}
-        document |= {name: value for name, value in said.items() if value is not None}
         return json.dumps(document, allow_nan=False)
 
     @classmethod
     def from_body(cls, body: str) -> Self:
-        """The inverse of ``to_body``, and nothing but that.
+        """The inverse of ``to_body``; what older senders add is accepted where it means nothing more.
 
         Raises:
-            PoisonError: the body is something else; names everything that is wrong with it.
+            PoisonError: the watchdog sends no such message; names everything that is wrong with it.
         """
         if len(body) > _MOST_BYTES:
             raise PoisonError(f"the message is no flip request: it is longer than {_MOST_BYTES:,} characters")
@@ -98,14 +87,13 @@ class FlipRequest:
         except (ValueError, RecursionError) as error:
             raise PoisonError(f"the message is no flip request: it is no JSON ({error})") from error
         try:
-            values = _read(document, _REQUEST, _MORE)
+            values = _read(document, _REQUEST, _OF_OLDER_SENDERS)
+            _check_cause(values["direction"], values["cause"])
         except ValueError as error:
             raise PoisonError(
                 printable(f"the message is no flip request: {error}", _LONGEST_COMPLAINT)
             ) from error
-        del values["schema"]
-        time_s, revision = values.pop("time"), values.pop("revision", 0)
-        return cls(order=Order(**values), time_s=time_s, revision=revision)
+        return cls(time_s=values["time"], **{name: values[name] for name in _TAKEN_OVER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,23 +126,33 @@ class FlipQueue:
                 refused = {i: refusal for i, refusal in refused.items() if not refusal.passes}
                 refused |= self._send(again)
             failed |= {volume_id: refusal.says for volume_id, refusal in refused.items()}
-        asked = frozenset(request.order.volume_id for request in requests)
+        asked = frozenset(request.volume_id for request in requests)
         return Sending(sent=asked - failed.keys(), failed=failed)
+
+    def put_back(self, receipt_handle: str, after_s: int) -> str | None:
+        """Let a message under way be received again after so long; the error message if that failed."""
+        try:
+            self._client.change_message_visibility(
+                QueueUrl=self._queue_url, ReceiptHandle=receipt_handle, VisibilityTimeout=after_s
+            )
+        except AWS_ERRORS as error:
+            return str(explain(error, "sqs:ChangeMessageVisibility"))
+        return None
 
     def _send(self, batch: Sequence[FlipRequest]) -> dict[str, _Refusal]:
         """Send at most ten, and say which volumes' requests were refused."""
         bodies = {str(number): request.to_body() for number, request in enumerate(batch)}
-        volumes = {str(number): request.order.volume_id for number, request in enumerate(batch)}
+        volumes = {str(number): request.volume_id for number, request in enumerate(batch)}
         refused = {volumes[n]: _too_long(body) for n, body in bodies.items() if len(body) > _MOST_BYTES}
         entries: list[SendMessageBatchRequestEntryTypeDef] = [
             {
                 "Id": str(number),
                 "MessageBody": bodies[str(number)],
-                "MessageGroupId": request.order.volume_id,
+                "MessageGroupId": request.volume_id,
                 "MessageDeduplicationId": request.deduplication_id,
             }
             for number, request in enumerate(batch)
-            if request.order.volume_id not in refused
+            if request.volume_id not in refused
         ]
         if not entries:
             return refused
@@ -176,7 +174,7 @@ def _by_number(answer: Mapping[str, Any], what: str) -> dict[str, Mapping[str, A
 
 
 def _passes(refused: Mapping[str, _Refusal], request: FlipRequest) -> bool:
-    refusal = refused.get(request.order.volume_id)
+    refusal = refused.get(request.volume_id)
     return refusal is not None and refusal.passes
 
 
@@ -197,13 +195,6 @@ def _refusal(told: Mapping[str, Any] | None) -> _Refusal:
         f"sqs:SendMessage failed ({printable(str(told.get('Code')), _LONGEST_SHOWN)}): {said}; {step}.",
         passes=passes,
     )
-
-
-def _sortable(part: Any) -> Any:
-    """A part of the urgency; JSON has no infinity."""
-    if isinstance(part, float) and isnan(part):
-        raise ValueError("an urgency that is not a number sorts nowhere")
-    return {"float": str(part)} if isinstance(part, float) and not isfinite(part) else part
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -251,22 +242,8 @@ def _text(value: Any) -> Any:
 
 
 def _volume_id(value: Any) -> Any:
-    is_text = isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_ID
-    is_good = is_text and value.startswith("vol-")
+    is_good = isinstance(value, str) and _VOLUME_ID.fullmatch(value) is not None
     return _check(value, is_good=is_good, says="no volume id")
-
-
-def _flag(value: Any) -> Any:
-    return _check(value, is_good=isinstance(value, bool), says="neither true nor false")
-
-
-def _whole(value: Any) -> Any:
-    return _check(value, is_good=type(value) is int and abs(value) <= _MOST, says="no whole number")
-
-
-def _amount(value: Any) -> Any:
-    is_good = type(value) in {int, float} and 0 <= value <= float_info.max
-    return _check(value, is_good=is_good, says="no number from 0 up")
 
 
 def _instant(value: Any) -> Any:
@@ -287,40 +264,19 @@ def _one_of(kind: type[StrEnum]) -> Callable[[Any], StrEnum]:
     return read
 
 
-def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
+def _check_cause(direction: Direction, cause: Cause) -> None:
+    if direction is Direction.OUT and cause is Cause.BY_HAND:
+        raise ValueError("'cause': by_hand is never asked of the queue: people flip with burstctl")
 
 
-def _listed(value: Any) -> list[Any]:
-    checked: list[Any] = _check(value, is_good=isinstance(value, list), says="no list")
-    return checked
+def _only(expected: Any) -> Callable[[Any], Any]:
+    return lambda value: _check(value, is_good=value == expected, says=f"not {json.dumps(expected)}")
 
 
-def _urgency(value: Any) -> tuple[Any, ...]:
-    return tuple(map(_urgency_part, _listed(value)))
+def _ignored(value: Any) -> Any:
+    return value
 
 
-def _urgency_part(value: Any) -> Any:
-    if value in ({"float": "inf"}, {"float": "-inf"}):
-        return float(value["float"])
-    return _check(value, is_good=type(value) in {int, float, str}, says="neither number nor text")
-
-
-def _guards(value: Any) -> frozenset[StrEnum]:
-    return frozenset(map(_one_of(Guard), _listed(value)))
-
-
-_DEMAND: Final = {
-    "peak_iops": _or_none(_amount),
-    "peak_throughput_mib_s": _or_none(_amount),
-    "pinned": _flag,
-    "ahead": _flag,
-}
-_WISH: Final = {
-    "volume_type": _or_none(_one_of(VolumeType)),
-    "iops": _or_none(_whole),
-    "throughput_mib_s": _or_none(_whole),
-}
 _Readers: TypeAlias = Mapping[str, Callable[[Any], Any]]
 
 _REQUEST: Final[_Readers] = {
@@ -330,14 +286,20 @@ _REQUEST: Final[_Readers] = {
     "direction": _one_of(Direction),
     "cause": _one_of(Cause),
     "because": _text,
-    "demand": lambda value: Demand(**_read(value, _DEMAND)),
-    "urgency": _urgency,
 }
-_MORE: Final[_Readers] = {
-    "revision": _whole,
-    "by": _text,
-    "return_after_s": _whole,
-    "overridden": _guards,
-    "why": _text,
-    "wish": lambda value: Wish(**_read(value, _WISH)),
+_TAKEN_OVER: Final = ("volume_id", "direction", "cause", "because")
+
+_OF_OLDER_SENDERS: Final[_Readers] = {
+    "demand": _ignored,
+    "urgency": _ignored,
+    "revision": _ignored,
+    "by": _only(WATCHDOG),
+    "overridden": _only([]),
 }
+"""What requests had before the flip function measured the demand itself."""
+
+_FOR_OLDER_READERS: Final[Mapping[str, Any]] = {
+    "demand": {"peak_iops": None, "peak_throughput_mib_s": None, "pinned": False, "ahead": False},
+    "urgency": [],
+}
+"""Without these an older flip function, which may still run while a stack is updated, rejects a request."""

@@ -148,10 +148,8 @@ def decide(
         wishes = replace(wishes, mode=min(wishes.mode, Mode.PROPOSE, key=lambda mode: mode.rank))
     level = _level(assessment, before, policy)
     interval_s = _focus_interval(assessment, level, policy=policy)
-    if assessment.unknown_reason is UnknownReason.TELEMETRY_GAP is not before.unknown_reason:
-        interval_s = _FOCUS_S  # an answer without datapoints is not yet a gap
-    if assessment.unknown_reason is UnknownReason.IDLE and not _is_idle_for_sure(before, policy, now_s):
-        interval_s = _FOCUS_S  # a load that has just begun looks the same until CloudWatch shows it
+    if _is_newly_silent(assessment, before, policy, now_s):
+        interval_s = _FOCUS_S
     is_plain = not wishes.is_critical and around.windows is None and around.stall is None
     is_calm = state is None and level is Level.OK and interval_s is None
     if is_plain and (is_calm or _stays_idle(assessment, before)):
@@ -336,10 +334,18 @@ def may_be_idle(state: VolumeState | None, cadence: CadencePolicy) -> bool:
     return is_full and not state.level.is_alerting and state.flip is None
 
 
-def _is_idle_for_sure(before: VolumeState, policy: Policy, now_s: int) -> bool:
-    """Whether looks have found nothing for as long as CloudWatch may take to show a load."""
-    since_s = before.unknown_since_s if before.unknown_reason is UnknownReason.IDLE else None
-    return since_s is not None and now_s - since_s >= policy.cadence.metric_lag.total_seconds()
+def _is_newly_silent(assessment: Assessment, before: VolumeState, policy: Policy, now_s: int) -> bool:
+    """Whether one more answer may show why there are no datapoints: one without is not yet a gap.
+
+    A load that has just begun looks idle for as long as CloudWatch takes to show it.
+    """
+    reason = assessment.unknown_reason
+    if reason is UnknownReason.TELEMETRY_GAP:
+        return before.unknown_reason is not reason
+    if reason is not UnknownReason.IDLE:
+        return False
+    since_s = before.unknown_since_s if before.unknown_reason is reason else None
+    return since_s is None or now_s - since_s < policy.cadence.metric_lag.total_seconds()
 
 
 def _stays_idle(assessment: Assessment, before: VolumeState) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from math import inf
 from typing import Any, Final
 
@@ -50,8 +49,6 @@ from burstwatch.core.target import (
 )
 from burstwatch.core.volume import Volume
 from burstwatch.core.words import format_instant
-
-_MARK_DIGITS: Final = 12
 
 _GUARD_OF: Final = {
     TargetRefusalName.INSTANCE_IS_BOTTLENECK: Guard.INSTANCE_IS_BOTTLENECK,
@@ -134,21 +131,6 @@ class Plan:
     @property
     def usd_per_month_more(self) -> float:
         return round(self.usd_per_month - self.usd_per_month_now, 6)
-
-
-def outcome_mark(state: VolumeState | None, *, is_held: bool, tick_s: int) -> int:
-    """A number that changes with every outcome the ledger has of a volume, and not with a mere look.
-
-    A refusal is told once and leaves no other trace: after one it changes every minute.
-    """
-    known: list[object] = [is_held]
-    if state is not None:
-        flip = state.flip
-        known += [flip.intent_id, flip.phase] if flip else []
-        known += [state.failures, state.retry_at_s, state.refusal_told, state.contested_at_s]
-        known += [one.at_s for one in state.spent]
-        known += [tick_s // 60] if state.refusal_told else []
-    return int(sha256("\n".join(map(str, known)).encode()).hexdigest()[:_MARK_DIGITS], 16)
 
 
 def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:

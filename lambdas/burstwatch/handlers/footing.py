@@ -7,7 +7,6 @@ from os import environ
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.deployments import (
     Registered,
     Standing,
@@ -23,9 +22,12 @@ from burstwatch.adapters.ledger_dynamodb import DynamoLedger
 from burstwatch.adapters.notes import Notes
 from burstwatch.adapters.policy_parameter import PolicyInForce, PolicyParameter
 from burstwatch.adapters.sns import SnsChannel
+from burstwatch.adapters.time_limit import TimeLimit
 from burstwatch.bootstrap import (
     WORKERS,
+    Patience,
     build_client,
+    build_ledger_client,
     build_modifier,
     build_parameters_client,
     build_shell,
@@ -40,6 +42,9 @@ from burstwatch.shell import Shell
 
 if TYPE_CHECKING:
     from burstwatch.adapters.ec2_modify import Ec2Modifier
+
+ATTEMPTS: Final = 3
+"""Of each call to AWS, before it counts as failed."""
 
 _TO_FINISH_S: Final = 30.0
 """What a pass needs at most when it has looked: to record, to ask for flips and to deliver."""
@@ -63,19 +68,21 @@ class Footing:
     parameters: Any
     modifier: "Ec2Modifier"
     queue: FlipQueue | None = None
+    limit: TimeLimit = field(default_factory=TimeLimit)
     clock: Callable[[], float] = monotonic
     _standing: Standing | None = field(default=None, init=False)
     _asked_at_s: float = field(default=0.0, init=False)
 
     @classmethod
-    def build(cls, settings: FunctionSettings, account: str) -> Self:
-        """Clients for everything that the settings name.
+    def build(cls, settings: FunctionSettings, account: str, *, attempts: int = ATTEMPTS) -> Self:
+        """Clients for everything that the settings name; ``attempts`` is how often one tries a call.
 
         Raises:
             LedgerError: the ledger is that of another account or region, or cannot be used.
         """
-        session = open_session(None, settings.region)
-        ledger_client = _client(session, "dynamodb")
+        limit = TimeLimit()
+        session = open_session(None, settings.region, patience=Patience(limit=limit, attempts=attempts))
+        ledger_client = build_ledger_client(session)
         ledger = DynamoLedger(ledger_client, settings.table, workers=WORKERS)
         ledger.bind(origin_of(account, settings.region))
         base = build_shell(session, policy=Policy(), ledger=ledger, account=account)
@@ -93,6 +100,7 @@ class Footing:
             parameters=parameters,
             modifier=build_modifier(session, base.calls),
             queue=FlipQueue(build_client(session, "sqs", base.calls), queue_url) if queue_url else None,
+            limit=limit,
         )
 
     def asking(self, now_s: float, say: Instruments) -> Shell:
@@ -107,6 +115,7 @@ class Footing:
         return replace(shell, modifier=self.modifier) if self._may_flip(now_s, say) else shell
 
     def _looking(self, now_s: float, say: Instruments) -> Shell:
+        self.limit.left_s, self.limit.report = say.left_s, say.warn
         found = self.policies.in_force()
         shell = replace(self.base, policy=found.policy)
         if found.trouble is not None:
@@ -159,15 +168,10 @@ def _tell_trouble(found: PolicyInForce, shell: Shell, now_s: float, say: Instrum
         shell.ledger.commit([change], channels=shell.channel_names)
 
 
-def _client(session: Any, service: str) -> Any:
-    """A client whose calls are not counted: the ledger's are no reads of AWS's state."""
-    return build_client(session, service, CallCounter())
-
-
 @cache
-def stand(account: str) -> Footing:
+def stand(account: str, attempts: int = ATTEMPTS) -> Footing:
     """The footing of this process."""
-    return Footing.build(FunctionSettings.from_env(environ), account)
+    return Footing.build(FunctionSettings.from_env(environ), account, attempts=attempts)
 
 
 def in_time(shell: Shell, time_left_s: Callable[[], float]) -> Shell:
@@ -178,11 +182,6 @@ def in_time(shell: Shell, time_left_s: Callable[[], float]) -> Shell:
         should_stop=lambda: time_left_s() < _TO_STOP_S,
         look_within_s=max(left_s - _TO_FINISH_S, left_s / 2),
     )
-
-
-def time_left(context: Any) -> Callable[[], float]:
-    """How many seconds an invocation has left."""
-    return lambda: context.get_remaining_time_in_millis() / 1000
 
 
 def account_of(context: Any) -> str:

@@ -4,15 +4,14 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, Final, Self
 
 from burstwatch.core.stall import FRESH_S, Stall, StallError
 from burstwatch.core.words import format_duration, printable
 from burstwatch.function_settings import FunctionClock
-from burstwatch.handlers.footing import Footing, account_of, in_time, stand, time_left
+from burstwatch.handlers.footing import Footing, account_of, in_time, stand
 from burstwatch.handlers.telling import count_up, tell
 from burstwatch.handlers.timing import EventError, Timing
 from burstwatch.observability import Field, Instruments, Metric, instrumented
@@ -120,17 +119,10 @@ class Message:
 @instrumented
 def handler(event: Any, context: Any, say: Instruments) -> dict[str, Any]:
     """As Lambda calls it with messages of the event queues; those that failed come again, and no others."""
-    return run(event, stand(account_of(context)), say, wall_s=time.time(), time_left_s=time_left(context))
+    return run(event, stand(account_of(context)), say, wall_s=time.time())
 
 
-def run(
-    event: Any,
-    footing: Footing,
-    say: Instruments,
-    *,
-    wall_s: float,
-    time_left_s: Callable[[], float] = lambda: inf,
-) -> dict[str, Any]:
+def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dict[str, Any]:
     """A batch of messages, or one event as EventBridge itself delivered it before there were queues.
 
     What an event says of its volume is asked of AWS, never believed.
@@ -153,8 +145,8 @@ def run(
             failed.add(str(record.get("messageId")) if isinstance(record, Mapping) else "")
     fresh = [message for message in messages if message.age_s <= STALE_AFTER_S]
     _count_stale([message for message in messages if message.age_s > STALE_AFTER_S], say)
-    failed |= _follow([each for each in fresh if not each.is_of_probe], footing, say, time_left_s)
-    failed |= _hear([each for each in fresh if each.is_of_probe], footing, say, time_left_s)
+    failed |= _follow([each for each in fresh if not each.is_of_probe], footing, say)
+    failed |= _hear([each for each in fresh if each.is_of_probe], footing, say)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(failed)]}
 
 
@@ -168,9 +160,7 @@ def _count_stale(messages: Collection[Message], say: Instruments) -> None:
     say.warn(f"{said} older than {most} (up to {format_duration(oldest)}), and dropped unread")
 
 
-def _follow(
-    messages: Sequence[Message], footing: Footing, say: Instruments, time_left_s: Callable[[], float]
-) -> set[str]:
+def _follow(messages: Sequence[Message], footing: Footing, say: Instruments) -> set[str]:
     """Look at the volumes that EBS names; the ids of messages about what EC2 did not describe."""
     volume_ids = frozenset[str]().union(*(message.volume_ids for message in messages))
     if not volume_ids:
@@ -179,7 +169,7 @@ def _follow(
     said = Counter(message.happened for message in messages)
     modified = (message.volume_ids for message in messages if message.happened == _MODIFIED)
     shown = ", ".join(sorted(volume_ids)[:_MOST_SHOWN])
-    shell = in_time(footing.asking(now_s, say), time_left_s)
+    shell = in_time(footing.asking(now_s, say), say.left_s)
     looked = look_at(shell, volume_ids, modified=frozenset[str]().union(*modified), now_s=now_s)
     say.info(
         f"EBS says {', '.join(said)}; {len(looked.report.decisions)} of {len(volume_ids)} volumes looked at",
@@ -189,9 +179,7 @@ def _follow(
     return {each.message_id for each in messages if not looked.unread.isdisjoint(each.volume_ids)}
 
 
-def _hear(
-    messages: Sequence[Message], footing: Footing, say: Instruments, time_left_s: Callable[[], float]
-) -> set[str]:
+def _hear(messages: Sequence[Message], footing: Footing, say: Instruments) -> set[str]:
     """Take the reports of hosts; the ids of messages about volumes that EC2 did not describe.
 
     One that cannot be used is dropped and counted: any host may send anything.
@@ -206,7 +194,7 @@ def _hear(
     unread: set[str] = set()
     if stalls:
         now_s = max(message.now_s for message in messages)
-        shell = in_time(footing.asking(now_s, say), time_left_s)
+        shell = in_time(footing.asking(now_s, say), say.left_s)
         heard = hear(shell, stalls.values(), now_s=now_s)
         dropped += [
             *heard.refused,

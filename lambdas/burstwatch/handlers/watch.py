@@ -1,13 +1,12 @@
 """The function on schedule: looks at what is due, decides, alerts, and asks for flips."""
 
 import time
-from collections.abc import Callable, Mapping
-from math import inf
+from collections.abc import Mapping
 from typing import Any, Final
 
 from burstwatch.core.ledger import TickKind
 from burstwatch.core.words import format_instant
-from burstwatch.handlers.footing import Footing, account_of, in_time, stand, time_left
+from burstwatch.handlers.footing import Footing, account_of, in_time, stand
 from burstwatch.handlers.telling import deliver_waiting, tell
 from burstwatch.handlers.timing import EventError, Timing
 from burstwatch.observability import Field, Instruments, Metric, instrumented
@@ -19,17 +18,10 @@ _MINUTE_S: Final = 60
 @instrumented
 def handler(event: Any, context: Any, say: Instruments) -> dict[str, Any]:
     """As EventBridge Scheduler calls it: with ``mode`` and ``time``."""
-    return run(event, stand(account_of(context)), say, wall_s=time.time(), time_left_s=time_left(context))
+    return run(event, stand(account_of(context)), say, wall_s=time.time())
 
 
-def run(
-    event: Any,
-    footing: Footing,
-    say: Instruments,
-    *,
-    wall_s: float,
-    time_left_s: Callable[[], float] = lambda: inf,
-) -> dict[str, Any]:
+def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dict[str, Any]:
     """One tick.
 
     Raises:
@@ -42,7 +34,7 @@ def run(
     told = {Field.MODE: str(kind), Field.TICK: format_instant(timing.meant_s)}
     if timing.trouble is not None:
         say.warn(timing.trouble, told)
-    shell = in_time(footing.asking(timing.now_s, say), time_left_s)
+    shell = in_time(footing.asking(timing.now_s, say), say.left_s)
     if timing.is_late:
         say.measure(Metric.LATE_TICKS, 1)
         say.warn("the tick comes late: only what is open is settled", told | {Field.LATE_S: timing.late_s})
