@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, cast
 from burstlab.campaign import natures
 from burstlab.campaign.clients import CloudWatch, DynamoClient, Ec2, Sns, Sqs, Ssm, Unbilled
 from burstlab.campaign.effects import Killed, Nature
-from burstlab.campaign.world import POLICY, SINCE, SimulatedShell, World
+from burstlab.campaign.world import NAMES, POLICY, SINCE, SimulatedShell, World
 from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.causes import CauseReader
 from burstwatch.adapters.cloudwatch import CloudWatchReader
@@ -249,6 +249,9 @@ _CARD: Final = {
 _LASTS_S: Final = {"watch": 120.0, "flip": 50.0, "settle": 60.0}
 """After so long Lambda ends a function, as the stack has it."""
 
+_PATIENCE_S: Final = {"watch": 24.0, "flip": 16.0, "settle": 24.0}
+"""Three attempts of 8 s, or two, as the clients of the functions are configured."""
+
 _RUNS: Final[Mapping[str, Callable[..., object]]] = {
     "watch": watch.run,
     "flip": flip.run,
@@ -257,7 +260,7 @@ _RUNS: Final[Mapping[str, Callable[..., object]]] = {
 _ON_THE_WAY_S: Final = 3
 """How long a message takes from one function to another."""
 
-_MOST_RECEIVES: Final = 3
+_MOST_RECEIVES: Final = 5
 _MOST_RETRIES: Final = 2
 
 
@@ -266,6 +269,10 @@ class _Ears:
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    def left_s(self) -> float:
+        """Who strikes ends a function that takes too long."""
+        return float("inf")
 
     def measure(self, *_: object) -> None:
         """Nobody counts here."""
@@ -347,6 +354,7 @@ class Deployed:
         for kind in kinds:
             self._invoke("watch", {"mode": kind, "time": format_instant(tick_s)})
         self._world.fleet.clock.advance(_ON_THE_WAY_S)
+        self._sqs.forge(NAMES)
         self._messages += map(_Waiting, self._sqs.waiting)
         self._sqs.waiting.clear()
         self._messages = self._work("flip", self._messages, most=_MOST_RECEIVES)
@@ -362,7 +370,7 @@ class Deployed:
         return left
 
     def _invoke(self, verb: str, event: Any) -> bool:
-        self._world.wire.begin(verb, lasts_s=_LASTS_S[verb])
+        self._world.wire.begin(verb, lasts_s=_LASTS_S[verb], patience_s=_PATIENCE_S[verb])
         return _attempt(
             self._world,
             lambda: _RUNS[verb](event, self._stand(verb), self._say, wall_s=self._world.fleet.clock.now_s()),
@@ -379,7 +387,7 @@ class Deployed:
 
     @property
     def is_idle(self) -> bool:
-        return not (self._messages or self._events or self._sqs.waiting)
+        return not (self._messages or self._events or self._sqs.waiting or self._sqs.forgeries)
 
     def close(self) -> None:
         """Nothing is open: the table is in memory."""
