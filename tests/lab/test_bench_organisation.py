@@ -12,7 +12,13 @@ def paper():
 @pytest.fixture
 def stack():
     return load_bench("bill").Stack(
-        alarms=17, dashboards=1, keys=1, functions=4, watch_gib=1769 / 1024, watch_timeout_s=120
+        alarms=17,
+        dashboards=1,
+        keys=1,
+        functions=4,
+        watch_gib=1769 / 1024,
+        watch_timeout_s=300,
+        event_queues=2,
     )
 
 

@@ -31,7 +31,10 @@ from burstlab.main import main
 from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.adapters.policy_file import parse_policy
+from burstwatch.core.flips import Cause
+from burstwatch.core.orders import Order
 from burstwatch.gather import Gathering
+from burstwatch.handlers import flip
 from burstwatch.shell import Shell
 
 AWS_CODES = [
@@ -382,6 +385,25 @@ def test_one_answer_that_leaves_out_draining_volumes_costs_them_minutes_at_most(
     outcome = strike(house, Strike(effect.name, fault))
     assert outcome.violations == {}
     assert outcome.longest_s <= 120
+
+
+FORGED = Strike("sqs:SendMessageBatch #1", "forged")
+
+
+def test_forged_flip_requests_change_nothing_of_the_story():
+    outcome = strike("deployed", FORGED)
+    assert outcome.violations == {}
+    assert outcome.longest_s == 0
+
+
+def test_a_flip_function_that_believes_a_request_is_found(monkeypatch):
+    def believe(_shell, volume_id, direction, _gathering):
+        return Order(volume_id=volume_id, direction=direction, cause=Cause.WINDOW, because="asked for")
+
+    monkeypatch.setattr(flip, "order_now", believe)
+    found = strike("deployed", FORGED).violations
+    assert {"one_modification_per_decision", "never_out_of_scope"} <= found.keys()
+    assert any("wiki" in said for said in found["never_out_of_scope"])
 
 
 def test_an_intent_is_as_old_as_its_record_and_not_as_what_was_read_before_it(clean):

@@ -401,7 +401,7 @@ BAD_CHANGES = [
     ({"modify_event_results": ["done"]}, "modify_event_results is 'done': give one of modifying,"),
     ({"lose_event_every": 0}, "lose_event_every is 0: give 1"),
     ({"seed": 7}, "seed cannot be changed while the fleet lives"),
-    ({"colour": "red"}, "there is no setting colour: give some of modifying_s,"),
+    ({"colour": "red"}, "there is no setting colour: give some of filter_after_page,"),
 ]
 
 

@@ -30,6 +30,7 @@ class Fault(StrEnum):
     UNKNOWN = "unknown"
     LATER = "later"
     REPEAT = "repeat"
+    FORGED = "forged"
 
 
 SAYS: Final[Mapping[str, str]] = {
@@ -50,6 +51,7 @@ SAYS: Final[Mapping[str, str]] = {
     Fault.UNKNOWN: "an item of the ledger with a value that no version knows",
     Fault.LATER: "an item of the ledger with a field of a later version",
     Fault.REPEAT: "it arrives twice",
+    Fault.FORGED: "from then on somebody else sends requests for every volume, each minute",
 }
 
 COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
@@ -62,6 +64,7 @@ COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
         *(Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
         *(Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER),
     ),
+    "forged": (Fault.FORGED,),
     "codes": (),
 }
 """Kinds of faults as the table shows them; errors by their code are in the last."""
@@ -95,8 +98,9 @@ class Nature:
     """How effects of one sort go wrong.
 
     ``patience_s`` is how long their client waits for an answer in all. ``raises`` are the errors by fault or
-    code; ``alters`` what an answer becomes. ``senseless`` are the faults that cannot be, and why. One that
-    ``drips`` is an endpoint that may send its answers for ever.
+    code; ``alters`` what an answer becomes. ``forges`` lets somebody else send the like from then on.
+    ``senseless`` are the faults that cannot be, and why. One that ``drips`` is an endpoint that may send its
+    answers for ever.
     """
 
     changes: bool
@@ -105,6 +109,7 @@ class Nature:
     drips: bool = False
     raises: Mapping[str, Callable[[str], Exception]]
     alters: Mapping[str, Alter] = field(default_factory=dict)
+    forges: Callable[[], None] | None = None
     senseless: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -127,6 +132,7 @@ _NO_EFFECT: Final = "it changes nothing, so nobody can tell whether it was done"
 _AS_NEXT_TO: Final = "it changes nothing: as if the process died next to the write before or after it"
 _UNHEARD: Final = "nobody reads its answer"
 _ONCE: Final = "it arrives once, or not at all"
+_OURS: Final = "nothing is believed because of who can send it"
 _ANSWERS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
 ITEM_FAULTS: Final = (Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER)
 """What may become of one item that a ledger keeps."""
@@ -158,13 +164,15 @@ class Wire:
         self.records = records
         self._is_dead = False
         self._dripping, self._drips_until_s = "", 0.0
+        self._patience_s = float("inf")
         self._counts: Counter[str] = Counter()
         self._earlier: dict[str, Any] = {}
         self._lock = RLock()
 
-    def begin(self, process: str, *, lasts_s: float = float("inf")) -> None:
-        """A process goes to work: one that died is another now."""
+    def begin(self, process: str, *, lasts_s: float = float("inf"), patience_s: float = float("inf")) -> None:
+        """A process goes to work: one that died is another now. None of its calls waits for longer."""
         self._is_dead = False
+        self._patience_s = patience_s
         self.process, self.ends_at_s = process, self.clock.now_s() + lasts_s
 
     def carry(
@@ -225,6 +233,9 @@ class Wire:
             case Fault.REPEAT:
                 do()
                 return do()
+            case Fault.FORGED if nature.forges is not None:
+                nature.forges()
+                return do()
         if fault in nature.alters:
             return nature.alters[fault](do(), earlier)
         if fault == Fault.GARBLED:
@@ -233,8 +244,9 @@ class Wire:
 
     def _wait(self, nature: Nature) -> None:
         left_s = self.ends_at_s - self.clock.now_s()
-        self.clock.advance(max(0.0, min(nature.patience_s, left_s)))
-        if left_s < nature.patience_s:
+        waits_s = min(nature.patience_s, self._patience_s)
+        self.clock.advance(max(0.0, min(waits_s, left_s)))
+        if left_s < waits_s:
             self._die()
 
     def _die(self) -> None:
@@ -255,6 +267,8 @@ def _faults_of(nature: Nature, answer: Any, earlier: Any) -> tuple[tuple[str, ..
         senseless[Fault.DRIP] = _AS_TIMEOUT
     if not nature.repeats:
         senseless.setdefault(Fault.REPEAT, _ONCE)
+    if nature.forges is None:
+        senseless[Fault.FORGED] = _OURS
     every = tuple(dict.fromkeys((*Fault, *nature.raises)))
     unheard = {f for f in _ANSWERS if f not in nature.raises and f not in nature.alters}
     senseless |= dict.fromkeys(unheard - senseless.keys(), _UNHEARD)

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, cast
 from burstlab.campaign import natures
 from burstlab.campaign.clients import CloudWatch, DynamoClient, Ec2, Sns, Sqs, Ssm, Unbilled
 from burstlab.campaign.effects import ITEM_FAULTS, SAME, Fault, Killed, Nature
-from burstlab.campaign.world import POLICY, SINCE, SimulatedShell, World
+from burstlab.campaign.world import NAMES, POLICY, SINCE, SimulatedShell, World
 from burstwatch.adapters.calls import CallCounter
 from burstwatch.adapters.causes import CauseReader
 from burstwatch.adapters.cloudwatch import CloudWatchReader
@@ -282,8 +282,11 @@ _CARD: Final = {
     "flips": True,
     "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
 }
-_LASTS_S: Final = {"watch": 120.0, "flip": 50.0, "settle": 30.0}
+_LASTS_S: Final = {"watch": 300.0, "flip": 50.0, "settle": 30.0}
 """After so long Lambda ends a function, as the stack has it."""
+
+_PATIENCE_S: Final = {"watch": 24.0, "flip": 16.0, "settle": 24.0}
+"""Three attempts of 8 s, or two, as the clients of the functions are configured."""
 
 _RUNS: Final[Mapping[str, Callable[..., object]]] = {
     "watch": watch.run,
@@ -293,7 +296,8 @@ _RUNS: Final[Mapping[str, Callable[..., object]]] = {
 _ON_THE_WAY_S: Final = 3
 """How long a message takes from one function to another."""
 
-_MOST_RECEIVES: Final = 3
+_MOST_RECEIVES: Final = 5
+_MOST_EVENT_RECEIVES: Final = 3
 
 
 class _Ears:
@@ -301,6 +305,10 @@ class _Ears:
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    def left_s(self) -> float:
+        """Who strikes ends a function that takes too long."""
+        return float("inf")
 
     def measure(self, *_: object) -> None:
         """Nobody counts here."""
@@ -388,17 +396,18 @@ class Deployed:
         for kind in kinds:
             self._invoke("watch", {"mode": kind, "time": format_instant(tick_s)})
         self._world.fleet.clock.advance(_ON_THE_WAY_S)
+        self._sqs.forge(NAMES)
         self._messages += map(_Waiting, self._sqs.waiting)
         self._sqs.waiting.clear()
-        self._messages = self._work("flip", self._messages, most=_MOST_RECEIVES)
+        self._messages = self._work("flip", self._messages)
         self._events = self._settle(self._events)
 
-    def _work(self, verb: str, waiting: list[_Waiting], *, most: int) -> list[_Waiting]:
+    def _work(self, verb: str, waiting: list[_Waiting]) -> list[_Waiting]:
         """Those that failed, and are tried again in a minute."""
         left = []
         for one in waiting:
             one.tries += 1
-            if not self._invoke(verb, one.body) and one.tries < most:
+            if not self._invoke(verb, one.body) and one.tries < _MOST_RECEIVES:
                 left.append(one)
         return left
 
@@ -417,13 +426,13 @@ class Deployed:
         return [
             one
             for one, record in zip(waiting, records, strict=True)
-            if record["messageId"] in failed and one.tries < _MOST_RECEIVES
+            if record["messageId"] in failed and one.tries < _MOST_EVENT_RECEIVES
         ]
 
     def _invoke(
         self, verb: str, event: Any, answer: Callable[[object], object] = lambda _answer: None
     ) -> bool:
-        self._world.wire.begin(verb, lasts_s=_LASTS_S[verb])
+        self._world.wire.begin(verb, lasts_s=_LASTS_S[verb], patience_s=_PATIENCE_S[verb])
         now_s = self._world.fleet.clock.now_s
         return _attempt(
             self._world,
@@ -441,7 +450,7 @@ class Deployed:
 
     @property
     def is_idle(self) -> bool:
-        return not (self._messages or self._events or self._sqs.waiting)
+        return not (self._messages or self._events or self._sqs.waiting or self._sqs.forgeries)
 
     def close(self) -> None:
         """Nothing is open: the table is in memory."""

@@ -1,7 +1,7 @@
 """How each service goes wrong, as its client tells it when it has given up."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -11,11 +11,13 @@ from botocore.parsers import ResponseParserError
 from burstlab.campaign.effects import ITEM_FAULTS, SAME, Alter, Fault, Nature
 from burstlab.in_process import refused
 from burstwatch.adapters.channel import ChannelError
+from burstwatch.adapters.flip_queue import FlipRequest
 from burstwatch.core.errors import LedgerError
+from burstwatch.core.flips import Cause, Direction
 from burstwatch.core.words import format_instant
 
 _GIVEN_UP_S: Final = 150.0
-"""Five attempts of 30 s, as the watchdog's clients are configured."""
+"""Five attempts of 30 s, as burstctl's clients are configured; those of the functions wait for less."""
 
 _ONCE_S: Final = 20.0
 _SOON_S: Final = 10.0
@@ -403,6 +405,31 @@ SEND_MESSAGES: Final = aws(
     senseless=_NO_READ,
     codes={"AccessDenied": (403, "Access to the resource is denied.")},
 )
+
+
+def forged_requests(volume_ids: Iterable[str], now_s: int) -> list[str]:
+    """Flip requests of somebody who may send to the queue: some as the watchdog writes them, some not."""
+    wants = [
+        (Direction.OUT, Cause.DRAINING),
+        (Direction.OUT, Cause.CRITICAL),
+        (Direction.BACK, Cause.WINDOW),
+    ]
+    bodies = [
+        FlipRequest(
+            volume_id=volume_id, direction=direction, cause=cause, because="forged", time_s=now_s
+        ).to_body()
+        for volume_id in volume_ids
+        for direction, cause in wants
+    ]
+    wish = {"volume_type": "io2", "iops": 60_000, "throughput_mib_s": None}
+    more: list[dict[str, Any]] = [
+        {"by": "mallory"},
+        {"overridden": ["held", "spend_cap", "not_opted_in"], "wish": wish},
+        {"time": format_instant(now_s + 10 * 365 * 86_400)},
+    ]
+    return bodies + [json.dumps(json.loads(bodies[0]) | each) for each in more]
+
+
 PARAMETERS: Final = aws(
     "ssm",
     patience_s=_SOON_S,
