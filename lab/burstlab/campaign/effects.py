@@ -20,6 +20,7 @@ class Fault(StrEnum):
     CRASH = "crash"
     CRASH_AFTER = "crash-after"
     THROTTLE = "throttle"
+    NEIGHBOURS = "neighbours"
     PARTIAL = "partial"
     EMPTY = "empty"
     STALE = "stale"
@@ -35,6 +36,7 @@ SAYS: Final[Mapping[str, str]] = {
     Fault.CRASH: "the process dies right before",
     Fault.CRASH_AFTER: "the process dies right after",
     Fault.THROTTLE: "refused for being asked too often, and so after the SDK's retries",
+    Fault.NEIGHBOURS: "for two minutes each such call is refused: others use up the account's limit",
     Fault.PARTIAL: "part of the answer is missing",
     Fault.EMPTY: "all of the answer is missing",
     Fault.STALE: "an answer from before",
@@ -47,7 +49,7 @@ COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "after": (Fault.ERROR_AFTER,),
     "timeout": (Fault.TIMEOUT, Fault.TIMEOUT_AFTER),
     "crash": (Fault.CRASH, Fault.CRASH_AFTER),
-    "throttle": (Fault.THROTTLE,),
+    "throttle": (Fault.THROTTLE, Fault.NEIGHBOURS),
     "answer": (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
     "codes": (),
 }
@@ -110,6 +112,8 @@ class Effect(NamedTuple):
 
 _NO_EFFECT: Final = "it changes nothing, so nobody can tell whether it was done"
 _AS_NEXT_TO: Final = "it changes nothing: as if the process died next to the write before or after it"
+_NO_NEIGHBOURS: Final = "its limit is not shared with others of the account"
+_CROWDED_S: Final = 120
 _UNHEARD: Final = "nobody reads its answer"
 _ONCE: Final = "it arrives once, or not at all"
 _ANSWERS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
@@ -136,6 +140,7 @@ class Wire:
         self.ends_at_s = float("inf")
         self.records = records
         self._is_dead = False
+        self._crowded = ("", 0.0)
         self._counts: Counter[str] = Counter()
         self._earlier: dict[str, Any] = {}
         self._lock = RLock()
@@ -164,6 +169,9 @@ class Wire:
             earlier = self._earlier.get(key)
             if self.strike is not None and self.strike.effect == name:
                 return self._suffer(self.strike.fault, operation, nature, do, earlier)
+            crowded, until_s = self._crowded
+            if operation == crowded and self.clock.now_s() < until_s:
+                raise nature.raises[Fault.NEIGHBOURS](operation)
             at_s = int(self.clock.now_s())
             answer: Any = SAME
             try:
@@ -195,6 +203,9 @@ class Wire:
                 do()
                 self._wait(nature)
                 raise nature.raises[Fault.TIMEOUT](operation)
+            case Fault.NEIGHBOURS:
+                self._crowded = (operation, self.clock.now_s() + _CROWDED_S)
+                raise nature.raises[fault](operation)
             case Fault.REPEAT:
                 do()
                 return do()
@@ -224,6 +235,8 @@ def _faults_of(nature: Nature, answer: Any, earlier: Any) -> tuple[tuple[str, ..
             senseless[fault] = _SAME
     if not nature.changes:
         senseless |= {**dict.fromkeys(_AFTER, _NO_EFFECT), **dict.fromkeys(_DEATHS, _AS_NEXT_TO)}
+    if Fault.NEIGHBOURS not in nature.raises:
+        senseless.setdefault(Fault.NEIGHBOURS, _NO_NEIGHBOURS)
     if not nature.repeats:
         senseless.setdefault(Fault.REPEAT, _ONCE)
     every = tuple(dict.fromkeys((*Fault, *nature.raises)))

@@ -24,7 +24,9 @@ _OF_TROUBLE: Final = frozenset(
 
 _MAY_BE: Final = _OF_TROUBLE | {AlertKind.EXHAUSTED}
 
-_TAKES_ALL: Final = frozenset({Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER})
+_TAKES_ALL: Final = frozenset(
+    {Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.NEIGHBOURS}
+)
 _OF_EVERYBODY: Final = ("ledger.", "dynamodb:", "channel.", "sns:")
 """The ledger and the ways to people: what is wrong with them for one volume may be so for all."""
 
