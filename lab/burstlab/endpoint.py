@@ -22,6 +22,7 @@ from burstlab.faults import Fault, Faults
 from burstlab.fleet import LabFleet
 from burstlab.parameters import ParameterStore
 from burstlab.pricing import PriceListApi
+from burstlab.throttle import Throttle
 from burstwatch.core.errors import BurstwatchError
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class EndpointError(BurstwatchError):
 class Endpoint:
     """An AWS endpoint on the loopback interface; start it with ``with``, or ``start`` and ``stop``.
 
-    ``parameters`` is its SSM Parameter Store, ``prices`` its Price List, ``account`` what IAM and Service
-    Quotas say of it, ``tables`` are its DynamoDB tables by name. Tables that are not there, and every other
+    ``throttle`` are EC2's request limits, off until they are turned on. ``parameters`` is its SSM Parameter
+    Store, ``prices`` its Price List, ``account`` what IAM and Service Quotas say of it, ``tables`` are its
+    DynamoDB tables by name. Tables that are not there, and every other
     service, are moto's.
     """
 
@@ -49,6 +51,7 @@ class Endpoint:
         self.fleet = fleet
         self.clock = fleet.clock
         self.faults = Faults()
+        self.throttle = Throttle(fleet.clock.now_s)
         self._address = (host, port)
         self.parameters = ParameterStore(fleet.clock)
         self.prices = PriceListApi()
@@ -147,6 +150,8 @@ class Endpoint:
             return self._send(Answer(body=b"", content_type="text/plain"), start_response)
         call = read_call(environ, body)
         fault = self.faults.strike(call)
+        if fault is None and not self.throttle.admits(call):
+            fault = Fault(kind="throttle")
         self._stopping.wait(self.faults.latency_s(call.action))
         if fault is None:
             return self._carry_out(call, environ, body, start_response)

@@ -368,6 +368,19 @@ def test_only_messages_about_volumes_that_could_not_be_read_come_again(functions
     assert (looked_at(again), failures(again)) == (1, set())
 
 
+def test_a_neighbour_that_uses_up_ec2s_limit_delays_an_event_and_loses_none(functions, lab):
+    volume_id = add_warning(lab)
+    functions.settle(an_event(STRANGE, name="attachVolume"))
+    lab.throttle.add_neighbour("DescribeVolumes", 25)
+    lab.clock.advance(60)
+    message = an_event_message(an_event(volume_id), lab.clock.now_s())
+    assert failures(functions.invoke("settle", {"Records": [message]})) == {message["messageId"]}
+    lab.throttle.add_neighbour("DescribeVolumes", 10)
+    lab.clock.advance(200)
+    again = functions.invoke("settle", {"Records": [message]})
+    assert (looked_at(again), failures(again)) == (1, set())
+
+
 @pytest.mark.parametrize("body", ["", "{", "null", "[]", '{"source": "aws.s3"}', "[" * 100_000])
 def test_a_message_that_is_no_event_fails_alone(functions, lab, body):
     volume_id = add_warning(lab)

@@ -584,6 +584,7 @@ def test_every_metric_is_told_with_its_unit_when_there_is_something_to_tell(func
     returning = add_critical(lab, "returning", tags=AUTO | {"burstwatch:target": "io1"})
     refused = add_critical(lab, "refused", tags=AUTO)
     failing = add_critical(lab, "failing", tags=AUTO)
+    add(lab, "draining", "steady:1200", balance_pct=90, minutes=20)
     functions.watch("sweep")
     lab.fleet.set_tags(refused, {"burstwatch:mode": None})
     lab.faults.add(Fault(action="ModifyVolume", code="InvalidParameterValue", volume_ids=[failing]))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import RLock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from burstlab.clock import LabClock
 
@@ -21,6 +21,7 @@ class Fault(StrEnum):
     CRASH = "crash"
     CRASH_AFTER = "crash-after"
     THROTTLE = "throttle"
+    NEIGHBOURS = "neighbours"
     PARTIAL = "partial"
     EMPTY = "empty"
     STALE = "stale"
@@ -42,6 +43,7 @@ SAYS: Final[Mapping[str, str]] = {
     Fault.CRASH: "the process dies right before",
     Fault.CRASH_AFTER: "the process dies right after",
     Fault.THROTTLE: "refused for being asked too often, and so after the SDK's retries",
+    Fault.NEIGHBOURS: "for two minutes each such call is refused: others use up the account's limit",
     Fault.PARTIAL: "part of the answer is missing",
     Fault.EMPTY: "all of the answer is missing",
     Fault.STALE: "an answer from before",
@@ -59,7 +61,7 @@ COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "after": (Fault.ERROR_AFTER,),
     "timeout": (Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP),
     "crash": (Fault.CRASH, Fault.CRASH_AFTER),
-    "throttle": (Fault.THROTTLE,),
+    "throttle": (Fault.THROTTLE, Fault.NEIGHBOURS),
     "answer": (
         *(Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
         *(Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER),
@@ -130,6 +132,7 @@ class Effect(NamedTuple):
 
 _NO_EFFECT: Final = "it changes nothing, so nobody can tell whether it was done"
 _AS_NEXT_TO: Final = "it changes nothing: as if the process died next to the write before or after it"
+_NO_NEIGHBOURS: Final = "its limit is not shared with others of the account"
 _UNHEARD: Final = "nobody reads its answer"
 _ONCE: Final = "it arrives once, or not at all"
 _OURS: Final = "nothing is believed because of who can send it"
@@ -143,6 +146,7 @@ _DEATHS: Final = (Fault.CRASH, Fault.CRASH_AFTER)
 _SAME: Final = "the answer would be the same"
 _AS_TIMEOUT: Final = "as if it timed out: it is not called again within minutes, or is no endpoint"
 DRIP_S: Final = 180.0
+_LASTS_S: Final = {Fault.DRIP: DRIP_S, Fault.NEIGHBOURS: 120.0}
 
 
 class Wire:
@@ -163,7 +167,7 @@ class Wire:
         self.ends_at_s = float("inf")
         self.records = records
         self._is_dead = False
-        self._dripping, self._drips_until_s = "", 0.0
+        self._lasting = ("", "", 0.0)
         self._patience_s = float("inf")
         self._counts: Counter[str] = Counter()
         self._earlier: dict[str, Any] = {}
@@ -192,11 +196,11 @@ class Wire:
             name = f"{operation} #{self._counts[operation]}"
             key = f"{operation} {question}"
             earlier = self._earlier.get(key)
-            if operation == self._dripping and self.clock.now_s() < self._drips_until_s:
-                self._wait(nature)
-                raise nature.raises[Fault.TIMEOUT](operation)
             if self.strike is not None and self.strike.effect == name:
                 return self._suffer(self.strike.fault, operation, nature, do, earlier)
+            fault, ailing, until_s = self._lasting
+            if operation == ailing and self.clock.now_s() < until_s:
+                self._fail(fault, operation, nature)
             at_s = int(self.clock.now_s())
             answer: Any = SAME
             try:
@@ -221,15 +225,11 @@ class Wire:
             case Fault.ERROR_AFTER:
                 do()
                 raise nature.raises[Fault.ERROR](operation)
-            case Fault.TIMEOUT | Fault.DRIP:
-                if fault == Fault.DRIP:
-                    self._dripping, self._drips_until_s = operation, self.clock.now_s() + DRIP_S
-                self._wait(nature)
-                raise nature.raises[Fault.TIMEOUT](operation)
+            case Fault.DRIP | Fault.NEIGHBOURS:
+                self._lasting = (fault, operation, self.clock.now_s() + _LASTS_S[Fault(fault)])
             case Fault.TIMEOUT_AFTER:
                 do()
-                self._wait(nature)
-                raise nature.raises[Fault.TIMEOUT](operation)
+                self._fail(Fault.TIMEOUT, operation, nature)
             case Fault.REPEAT:
                 do()
                 return do()
@@ -240,6 +240,12 @@ class Wire:
             return nature.alters[fault](do(), earlier)
         if fault == Fault.GARBLED:
             do()
+        return self._fail(fault, operation, nature)
+
+    def _fail(self, fault: str, operation: str, nature: Nature) -> NoReturn:
+        if fault in {Fault.TIMEOUT, Fault.DRIP}:
+            self._wait(nature)
+            fault = Fault.TIMEOUT
         raise nature.raises[fault](operation)
 
     def _wait(self, nature: Nature) -> None:
@@ -265,6 +271,8 @@ def _faults_of(nature: Nature, answer: Any, earlier: Any) -> tuple[tuple[str, ..
         senseless |= {**dict.fromkeys(_AFTER, _NO_EFFECT), **dict.fromkeys(_DEATHS, _AS_NEXT_TO)}
     if not nature.drips:
         senseless[Fault.DRIP] = _AS_TIMEOUT
+    if Fault.NEIGHBOURS not in nature.raises:
+        senseless.setdefault(Fault.NEIGHBOURS, _NO_NEIGHBOURS)
     if not nature.repeats:
         senseless.setdefault(Fault.REPEAT, _ONCE)
     if nature.forges is None:

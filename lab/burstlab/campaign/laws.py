@@ -25,7 +25,7 @@ _OF_TROUBLE: Final = frozenset(
 _MAY_BE: Final = _OF_TROUBLE | {AlertKind.EXHAUSTED}
 
 _TAKES_ALL: Final = frozenset(
-    {Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP}
+    {Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP, Fault.NEIGHBOURS}
 )
 _TO_PEOPLE: Final = ("channel.", "sns:")
 _TICK_S: Final = 60

@@ -78,6 +78,8 @@ def aws(
         Fault.THROTTLE: _answers(throttled, 400, "Rate exceeded"),
         Fault.GARBLED: lambda _: ResponseParserError("Unable to parse response, invalid XML received"),
     }
+    if service == "ec2":
+        raises[Fault.NEIGHBOURS] = raises[Fault.THROTTLE]
     if codes:
         raises |= {code: _answers(code, *told) for code, told in codes.items()}
     return Nature(

@@ -1,0 +1,85 @@
+"""EC2's request limits in the lab: a bucket for each action, which a neighbour empties."""
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from operators_desk import START
+
+from burstlab.clock import LabClock
+from burstlab.endpoint import Endpoint
+from burstlab.fleet import LabFleet, LabSettings
+from burstlab.volume import LabVolume
+
+
+@pytest.fixture
+def lab():
+    with Endpoint(LabFleet(LabClock.by_hand(START), LabSettings())) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def ec2(lab):
+    return lab.client("ec2", config=Config(retries={"total_max_attempts": 1}))
+
+
+def admitted(call, times):
+    """How many of so many calls at once are let through; the others are refused as EC2 refuses."""
+    refused = []
+    for _ in range(times):
+        try:
+            call()
+        except ClientError as error:
+            refused.append(error.response)
+    assert {each["Error"]["Code"] for each in refused} <= {"RequestLimitExceeded"}
+    assert {each["ResponseMetadata"]["HTTPStatusCode"] for each in refused} <= {503}
+    return times - len(refused)
+
+
+def test_without_limits_every_call_is_let_through(ec2):
+    assert admitted(ec2.describe_volumes, 120) == 120
+
+
+def test_a_hundred_reads_at_once_and_twenty_a_second_for_good(lab, ec2):
+    lab.throttle.is_on = True
+    assert admitted(ec2.describe_volumes, 120) == 100
+    lab.clock.advance(1)
+    assert admitted(ec2.describe_volumes, 30) == 20
+    lab.clock.advance(3600)
+    assert admitted(ec2.describe_volumes, 120) == 100
+    assert lab.throttle.refused == {"DescribeVolumes": 20 + 10 + 20}
+
+
+def test_each_action_has_a_bucket_of_its_own(lab, ec2):
+    lab.throttle.is_on = True
+    admitted(ec2.describe_volumes, 100)
+    assert admitted(ec2.describe_instances, 10) == 10
+
+
+def test_modifications_have_a_smaller_one(lab, ec2):
+    lab.throttle.is_on = True
+    volume_id = lab.fleet.add(LabVolume(size_gib=100))
+    dry_run = {"VolumeId": volume_id, "VolumeType": "gp3", "DryRun": True}
+    codes = []
+    for _ in range(60):
+        with pytest.raises(ClientError) as caught:
+            ec2.modify_volume(**dry_run)
+        codes.append(caught.value.response["Error"]["Code"])
+    assert codes == ["DryRunOperation"] * 50 + ["RequestLimitExceeded"] * 10
+
+
+def test_a_noisy_neighbour_leaves_what_is_left_and_then_nothing(lab, ec2):
+    lab.throttle.add_neighbour("DescribeVolumes", 15)
+    admitted(ec2.describe_volumes, 100)
+    lab.clock.advance(2)
+    assert admitted(ec2.describe_volumes, 30) == 10
+    lab.throttle.add_neighbour("DescribeVolumes", 25)
+    lab.clock.advance(60)
+    assert admitted(ec2.describe_volumes, 1) == 0
+    lab.throttle.add_neighbour("DescribeVolumes", 0)
+    lab.clock.advance(1)
+    assert admitted(ec2.describe_volumes, 30) == 20
+
+
+def test_a_neighbour_makes_no_negative_number_of_calls(lab):
+    with pytest.raises(ValueError, match="-1 calls a second"):
+        lab.throttle.add_neighbour("DescribeVolumes", -1)
