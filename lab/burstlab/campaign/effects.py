@@ -50,8 +50,7 @@ COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "timeout": (Fault.TIMEOUT, Fault.TIMEOUT_AFTER),
     "crash": (Fault.CRASH, Fault.CRASH_AFTER),
     "throttle": (Fault.THROTTLE,),
-    "answer": (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
-    "forged": (Fault.FORGED,),
+    "answer": (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT, Fault.FORGED),
     "codes": (),
 }
 """Kinds of faults as the table shows them; errors by their code are in the last."""
