@@ -125,11 +125,6 @@ class DeployedStage:
         self.client("secretsmanager").create_secret(Name=secret, SecretString=webhook_url)
         self.change_settings("notify", {"BURSTWATCH_SLACK_SECRET": secret})
 
-    def set_visibility(self, seconds: int) -> None:
-        """How long a flip request that failed is out of sight before it is tried again."""
-        attributes = {"VisibilityTimeout": str(seconds)}
-        self.client("sqs").set_queue_attributes(QueueUrl=self.flip_queue, Attributes=attributes)
-
     def set_schedule(self, *, is_on: bool) -> None:
         """Let the Scheduler invoke the functions in real time, or not."""
         scheduler = self.client("scheduler")

@@ -64,9 +64,8 @@ COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "throttle": (Fault.THROTTLE, Fault.NEIGHBOURS),
     "answer": (
         *(Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
-        *(Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER),
+        *(Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER, Fault.FORGED),
     ),
-    "forged": (Fault.FORGED,),
     "codes": (),
 }
 """Kinds of faults as the table shows them; errors by their code are in the last."""
