@@ -326,15 +326,15 @@ def test_the_user_data_leaves_a_configuration_that_the_service_takes(tmp_path):
     ]
     for folder in ("bin", "etc/default"):
         (tmp_path / folder).mkdir(parents=True)
-    for tool in ("aws", "rpm", "systemctl"):
+    for tool in ("aws", "sha256sum", "rpm", "systemctl"):
         (tmp_path / "bin" / tool).write_text(f'#!/bin/sh\necho "{tool} $*" >> {tmp_path}/asked\n')
         (tmp_path / "bin" / tool).chmod(0o755)
     elsewhere = script.replace("/etc/default", f"{tmp_path}/etc/default")
     environment = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     subprocess.run(["sh", "-e"], input=elsewhere, text=True, check=True, env=environment)
     asked = (tmp_path / "asked").read_text().splitlines()
-    assert [line.split()[0] for line in asked] == ["aws", "rpm", "systemctl"]
-    assert f"ddprobe-{ddprobe.VERSION}-1.noarch.rpm" in asked[1]
+    assert [line.split()[0] for line in asked] == ["aws", "sha256sum", "rpm", "systemctl"]
+    assert f"ddprobe-{ddprobe.VERSION}-1.noarch.rpm" in asked[2]
     settings = (tmp_path / "etc/default/ddprobe").read_text()
     printed = subprocess.run(
         ["sh", "-c", f"{settings}\necho serve $DDPROBE_OPTIONS $DDPROBE_PATHS"],

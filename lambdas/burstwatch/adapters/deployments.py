@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from botocore.exceptions import ClientError
@@ -124,6 +125,8 @@ class Standing:
     because: str = ""
     is_alone: bool = False
     """Whether no other deployment flips here."""
+    waits_until_s: float = inf
+    """When it may be asked again: a deployment that takes over flips from then on."""
 
 
 def find_deployments(client: "SSMClient") -> list[Registered]:
@@ -263,7 +266,7 @@ def take_over(standing: Standing, noted: str | None, now_s: float) -> tuple[Stan
     because = (
         f"this deployment flips from {format_instant(from_s)} on: another one may have flipped until now"
     )
-    return Standing(may_flip=False, because=because), f"{_FROM}{from_s:.0f}"
+    return Standing(may_flip=False, because=because, waits_until_s=from_s), f"{_FROM}{from_s:.0f}"
 
 
 def stood(noted: str | None) -> bool:

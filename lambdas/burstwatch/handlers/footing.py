@@ -124,9 +124,11 @@ class Footing:
 
     def _may_flip(self, now_s: float, say: Instruments) -> bool:
         """Whether this deployment stands; while nobody can tell, it does not."""
-        if self._standing is None or self.clock() - self._asked_at_s >= _STANDING_AGE_S:
-            self._ask_standing(now_s, say)
         standing = self._standing
+        is_old = self.clock() - self._asked_at_s >= _STANDING_AGE_S
+        if standing is None or is_old or now_s >= standing.waits_until_s:
+            self._ask_standing(now_s, say)
+            standing = self._standing
         if standing is not None and standing.may_flip:
             return True
         say.measure(Metric.NOT_STANDING, 1)
