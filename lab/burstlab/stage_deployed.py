@@ -80,12 +80,16 @@ class DeployedStage:
     @property
     def dead_letters(self) -> str:
         """The queue that flip requests end in."""
+        arn = self._redrive_policy()["deadLetterTargetArn"]
+        url: str = self.client("sqs").get_queue_url(QueueName=arn.rpartition(":")[2])["QueueUrl"]
+        return url
+
+    def _redrive_policy(self) -> dict[str, Any]:
         queue = self.client("sqs").get_queue_attributes(
             QueueUrl=self.flip_queue, AttributeNames=["RedrivePolicy"]
         )
-        arn = json.loads(queue["Attributes"]["RedrivePolicy"])["deadLetterTargetArn"]
-        url: str = self.client("sqs").get_queue_url(QueueName=arn.rpartition(":")[2])["QueueUrl"]
-        return url
+        policy: dict[str, Any] = json.loads(queue["Attributes"]["RedrivePolicy"])
+        return policy
 
     @property
     def environment(self) -> dict[str, str]:
@@ -124,6 +128,13 @@ class DeployedStage:
         secret = f"{self.name}-lab-slack"
         self.client("secretsmanager").create_secret(Name=secret, SecretString=webhook_url)
         self.change_settings("notify", {"BURSTWATCH_SLACK_SECRET": secret})
+
+    def set_most_receives(self, count: int) -> None:
+        """How often a flip request is tried before it is a dead letter."""
+        policy = json.dumps(self._redrive_policy() | {"maxReceiveCount": count})
+        self.client("sqs").set_queue_attributes(
+            QueueUrl=self.flip_queue, Attributes={"RedrivePolicy": policy}
+        )
 
     def set_schedule(self, *, is_on: bool) -> None:
         """Let the Scheduler invoke the functions in real time, or not."""
