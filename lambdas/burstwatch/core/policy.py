@@ -303,7 +303,9 @@ class FlipPolicy:
         key="spend_cap_usd_per_month",
     )
     draining_reserve_pct: float = _setting(
-        parse_pct, 25.0, "share of both caps that only automatic flips of draining volumes may use, 90 at most"
+        parse_pct,
+        25.0,
+        "share of both caps (90 at most) that only automatic flips of draining volumes may use",
     )
     tag_cap_usd: float = _setting(
         parse_dollars,
