@@ -257,9 +257,9 @@ def standing_of(name: str, found: Sequence[Registered]) -> Standing:
 def take_over(standing: Standing, noted: str | None, now_s: float) -> tuple[Standing, str]:
     """What counts now and what is to be noted, by what this deployment noted the last time.
 
-    One that did not stand so far waits before it flips, so that at no moment two do. Without a note it is new,
-    or was of a version that left none until this look. That version orders deployments by dates that only
-    move later than the first ones, so an old deployment that stands now stood under it as well.
+    One that did not stand so far waits before it flips, so that at no moment two do. Without a note it is
+    new, or was of a version that left none until this look. That version orders deployments by dates that
+    only move later than the first ones, so an old deployment that stands now stood under it as well.
     """
     if not standing.may_flip:
         return standing, standing.because

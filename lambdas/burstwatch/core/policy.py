@@ -305,7 +305,7 @@ class FlipPolicy:
     draining_reserve_pct: float = _setting(
         parse_pct,
         25.0,
-        "share of both caps (90 at most) that only automatic flips of draining volumes may use",
+        "share of both caps, 90 at most, for automatic flips of draining volumes only",
     )
     tag_cap_usd: float = _setting(
         parse_dollars,
