@@ -381,7 +381,7 @@ class _Task:
                 raise AssertionError("only a dry run is allowed and not done")
 
     def _refused(self, failure: AwsFailure, target: Configuration, retry_at_s: float | None) -> Outcome:
-        named = guard_of(failure.code, failure.message, target.volume_type)
+        named = guard_of(failure.code, failure.message)
         kind = AlertKind.FLIP_FAILED if named is None else AlertKind.FLIP_REFUSED
         now_s = self.plan.facts.now_s
         is_passing = failure.kind is FailureKind.RETRYABLE

@@ -293,13 +293,33 @@ def test_a_first_date_that_may_not_be_written_names_the_permission():
 
 NOW_S = 1_795_197_600.0
 ALONE = Standing(may_flip=True, is_alone=True)
-FIRST = Standing(may_flip=True)
+FIRST = Standing(may_flip=True, first_s=NOW_S - HANDOVER_S + 1)
 GIVES_WAY = Standing(may_flip=False, because="the other stands")
 
 
 @pytest.mark.parametrize(("standing", "noted"), [(ALONE, None), (ALONE, "stands"), (FIRST, "stands")])
 def test_who_is_alone_or_stood_before_flips_at_once(standing, noted):
     assert take_over(standing, noted, NOW_S) == (standing, "stands")
+
+
+def test_an_upgrade_from_a_version_without_notes_does_not_stop_the_flips_of_the_standing_one_of_two():
+    found = find_deployments(FakeSsm(parameter("a", 9), parameter("b", 10)))
+    standing = standing_of("a", found)
+    assert take_over(standing, None, standing.first_s + HANDOVER_S) == (standing, "stands")
+    assert not take_over(standing, None, standing.first_s + HANDOVER_S - 1)[0].may_flip
+    assert not take_over(standing, "b stands", standing.first_s + 10 * HANDOVER_S)[0].may_flip
+
+
+@pytest.mark.parametrize("other_is_new", [False, True])
+@pytest.mark.parametrize("other_hours", [(9, 9), (9, 18), (13, 13), (13, 18)])
+@pytest.mark.parametrize("updated", [12, 15, 20])
+def test_who_stands_without_a_note_after_an_upgrade_stood_before_it(other_is_new, other_hours, updated):
+    """Therefore it need not wait: the other one did not flip."""
+    first, last = other_hours
+    other = a_deployment("other", deployed=first, updated=last, writes=other_is_new)
+    before = standing_ones(other, a_deployment("own", deployed=updated, writes=False))
+    after = standing_ones(other, a_deployment("own", deployed=updated)[:2])
+    assert "own" not in after or before == ["own"]
 
 
 @pytest.mark.parametrize(("standing", "noted"), [(FIRST, None), (FIRST, "b stands"), (ALONE, "b stands")])

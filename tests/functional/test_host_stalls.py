@@ -253,6 +253,34 @@ def test_a_doubled_event_adds_nothing(functions, lab):
     assert len(stalls_of(functions, volume_id)) == 1
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"time": "9999-01-01T00:00:00Z"},
+        {"time": "1969-01-01T00:00:00Z"},
+        {"time": "soon"},
+        {"detail": {"total_s": "DIGITS"}},
+    ],
+)
+def test_an_event_of_a_host_that_cannot_be_read_is_dropped_and_hides_no_other(functions, lab, changes):
+    """A failed message comes again, and after three receives it would raise an alarm."""
+    volume_id = add_calm(lab, instance_id=HOST)
+    poison, good = (
+        an_event_message(a_stall(functions, volume_id, **more), lab.clock.now_s()) for more in (changes, {})
+    )
+    poison |= {"body": poison["body"].replace('"DIGITS"', "1" * 5_000)}
+    said = functions.invoke("settle", {"Records": [poison, good]})
+    assert said.result == {"batchItemFailures": []}
+    assert said.metrics["ProbeEventsDropped"] == 1
+    assert "reports of hosts dropped" in said.warnings[0]
+    assert functions.kinds() == ["HostStallReported"]
+
+
+def test_an_event_of_a_host_that_cannot_be_read_is_dropped_without_a_queue_as_well(functions, lab):
+    event = a_stall(functions, add_calm(lab, instance_id=HOST), time="9999-01-01T00:00:00Z")
+    assert functions.invoke("settle", event).metrics["ProbeEventsDropped"] == 1
+
+
 def test_a_report_that_comes_hours_late_calls_nobody(functions, lab):
     volume_id = add_calm(lab, instance_id=HOST)
     said = report(functions, volume_id, ago_s=2 * 3600)

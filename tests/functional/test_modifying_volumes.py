@@ -325,12 +325,23 @@ def test_a_time_in_another_refusal_is_no_promise():
     [
         ("VolumeTypeNotAvailableInZone", "", "type_not_available"),
         ("Client.VolumeTypeNotAvailableInZone", "anything", "type_not_available"),
-        ("UnsupportedOperation", "The volume type gp3 is not supported.", "type_not_available"),
+        ("UnsupportedOperation", "gp3 is not supported in this Region.", "type_not_available"),
         ("UnsupportedOperation", "gp3 volumes aren't available in us-east-1-bos-1a.", "type_not_available"),
         ("Unsupported", "Unsupported volume type 'gp3' in this Availability Zone", "type_not_available"),
         ("InvalidParameterValue", "GP3 cannot be used on Outposts.", "type_not_available"),
         ("InvalidParameterCombination", "This type is not offered on the Outpost.", "type_not_available"),
-        # the same words about something else, a type that was not asked for, or another code
+        # words that name no place may be about this volume alone
+        ("UnsupportedOperation", "The volume type gp3 is not supported.", None),
+        ("InvalidParameterValue", "Volume of 20000GiB is not supported for volume type io1", None),
+        ("UnsupportedOperation", "Boot volume type gp3 is not supported", None),
+        ("InvalidParameterValue", "gp3 volumes of size 0 are not supported", None),
+        (
+            "UnsupportedOperation",
+            "This volume cannot be modified to gp3: not supported while fast restore is enabled",
+            None,
+        ),
+        # the same words about something else, or another code
+        ("UnsupportedOperation", "gp3 is not supported for boot volumes in this zone.", None),
         ("InvalidParameterCombination", "The parameter iops is not supported for gp3 volumes.", None),
         ("InvalidParameterCombination", "Multi-Attach is not supported for gp3 volumes.", None),
         ("UnsupportedOperation", "The instance does not support gp3.", None),
@@ -342,7 +353,7 @@ def test_a_time_in_another_refusal_is_no_promise():
     ],
 )
 def test_what_a_zone_or_an_outpost_lacks_is_read_with_care(code, message, guard):
-    assert guard_of(code, message, "gp3") == guard
+    assert guard_of(code, message) == guard
 
 
 def test_a_code_as_cloudtrail_writes_it_has_the_same_guard():

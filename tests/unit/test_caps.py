@@ -33,7 +33,7 @@ def test_only_a_drain_and_a_person_may_use_the_reserved_share_of_the_caps(order,
 
 @pytest.mark.parametrize(
     ("fleet_cap", "reserve_pct", "volumes"),
-    [(1, 25.0, 1), (3, 25.0, 3), (4, 25.0, 3), (4, 100.0, 0), (4, 0.0, 4)],
+    [(1, 25.0, 1), (3, 25.0, 3), (4, 25.0, 3), (10, 90.0, 1), (4, 0.0, 4)],
 )
 def test_of_few_volumes_whole_ones_are_reserved(fleet_cap, reserve_pct, volumes):
     policy = replace(POLICY, fleet_cap=fleet_cap, draining_reserve_pct=reserve_pct)

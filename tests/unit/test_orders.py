@@ -3,9 +3,10 @@ from dataclasses import replace
 import pytest
 
 from burstwatch.core.alerts import AlertKind
+from burstwatch.core.caps import caps_for
 from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, Spent, configuration_document
 from burstwatch.core.guards import Guard, Refusal
-from burstwatch.core.ledger import EntryKind
+from burstwatch.core.ledger import Caps, EntryKind
 from burstwatch.core.orders import (
     Facts,
     Order,
@@ -239,6 +240,31 @@ def test_a_critical_volume_that_drains_stays_as_well_and_is_no_slower_than_the_b
     facts = facts_of(wishes=a_wishes(is_critical=True, target=Wish(volume_type=VolumeType.IO2)))
     plan = plan_of(an_order(demand=Demand(peak_iops=1_000)), facts)
     assert (plan.target, plan.stay.stays) == (io2(3_000), True)
+
+
+IS_CRITICAL = a_wishes(is_critical=True)
+
+
+def test_a_stay_for_the_tag_beyond_the_tag_cap_is_an_ordinary_flip_of_a_draining_volume_that_returns():
+    # io1 with 3,000 IOPS instead of gp2: 207.50 - 10 = $197.50 more
+    facts = facts_of(wishes=IS_CRITICAL)
+    plan = plan_of(an_order(), facts, target=VolumeType.IO1, tag_cap_usd=197.49)
+    assert (plan.target, guards_of(plan), plan.stay.stays) == (io1(3_000), [], False)
+    assert caps_for(plan.order, FlipPolicy()) == Caps(volumes=50, usd_per_month=1_000.0)
+    refused = plan_of(an_order(cause=Cause.CRITICAL), facts, target=VolumeType.IO1, tag_cap_usd=197.49)
+    assert guards_of(refused) == [Guard.TAG_CAP]
+
+
+def test_a_dearer_stay_for_the_tag_counts_against_the_caps_without_the_reserve():
+    plan = plan_of(an_order(), facts_of(wishes=IS_CRITICAL), target=VolumeType.IO1, tag_cap_usd=197.5)
+    assert (plan.target, guards_of(plan), plan.stay.stays) == (io1(3_000), [], True)
+    assert caps_for(plan.order, FlipPolicy()) == Caps(volumes=38, usd_per_month=750.0)
+
+
+def test_a_stay_that_costs_no_more_may_use_what_is_reserved_for_draining_volumes():
+    plan = plan_of(an_order(), facts_of(wishes=IS_CRITICAL))
+    assert (plan.target, plan.stay.stays) == (gp3(), True)
+    assert caps_for(plan.order, FlipPolicy()) == Caps(volumes=50, usd_per_month=1_000.0)
 
 
 # what it costs: 100 GiB of gp2 are $10.00 a month

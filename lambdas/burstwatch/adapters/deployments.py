@@ -125,6 +125,8 @@ class Standing:
     because: str = ""
     is_alone: bool = False
     """Whether no other deployment flips here."""
+    first_s: float = inf
+    """Since when a deployment that may flip is there."""
     waits_until_s: float = inf
     """When it may be asked again: a deployment that takes over flips from then on."""
 
@@ -231,9 +233,11 @@ def standing_of(name: str, found: Sequence[Registered]) -> Standing:
     may have written it. Where none is registered, not even this one, there is nobody to give way to.
     """
     flipping = [one for one in found if one.name == name or one.may_flip]
-    if not flipping or flipping[0].name == name:
-        return Standing(may_flip=True, is_alone=len(flipping) <= 1)
+    if not flipping:
+        return Standing(may_flip=True, is_alone=True)
     first = flipping[0]
+    if first.name == name:
+        return Standing(may_flip=True, is_alone=len(flipping) == 1, first_s=_first_s(first))
     is_known = any(one.name == name for one in found)
     return Standing(
         may_flip=False,
@@ -253,11 +257,14 @@ def standing_of(name: str, found: Sequence[Registered]) -> Standing:
 def take_over(standing: Standing, noted: str | None, now_s: float) -> tuple[Standing, str]:
     """What counts now and what is to be noted, by what this deployment noted the last time.
 
-    One that did not stand so far waits before it flips, so that at no moment two do.
+    One that did not stand so far waits before it flips, so that at no moment two do. Without a note it is
+    new, or was of a version that left none until this look. That version orders deployments by dates that
+    only move later than the first ones, so an old deployment that stands now stood under it as well.
     """
     if not standing.may_flip:
         return standing, standing.because
-    if noted == _STANDS or (noted is None and standing.is_alone):
+    is_old = now_s - standing.first_s >= HANDOVER_S
+    if noted == _STANDS or (noted is None and (standing.is_alone or is_old)):
         return standing, _STANDS
     from_s = _seconds(noted.removeprefix(_FROM)) if noted and noted.startswith(_FROM) else None
     if from_s is not None and now_s >= from_s:

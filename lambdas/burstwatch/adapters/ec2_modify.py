@@ -33,9 +33,11 @@ _UNSUPPORTED: Final = re.compile(
     r"(?i)\b(?:not|cannot|\w+n't)\b[^.]{0,60}\b(?:support|supported|available|offered|used)\b"
     r"|\bunsupported\b|\bunavailable\b"
 )
-_PLACE: Final = re.compile(r"(?i)\b(?:zone|outposts?)\b")
+_PLACE: Final = re.compile(r"(?i)\b(?:zones?|outposts?|regions?|[a-z]{2}(?:-[a-z]+)+-\d[a-z]?)\b")
+"""The word for a place, or a name such as us-east-1a."""
+
 _ABOUT_ELSE: Final = re.compile(
-    r"(?i)\b(?:parameter|iops|throughput|multi-?attach|instance|managed|kms|snapshot)\b"
+    r"(?i)\b(?:parameter|iops|throughput|multi-?attach|instance|managed|kms|snapshot|restore|boot|root|size)\b"
 )
 """Other things that a volume may be refused for; then it is not remembered of the place."""
 
@@ -94,17 +96,17 @@ class Ec2Modifier:
             return Unclear(failure=_unreadable(error, volume_id))
 
 
-def guard_of(code: str, message: str = "", volume_type: str = "") -> str | None:
+def guard_of(code: str, message: str = "") -> str | None:
     """The guard that would have said what AWS refuses with this code; None where no guard would.
 
     What AWS says of a type that a zone or an Outpost does not have is not documented: one of a few codes, and
-    words that say so of the type or of the place, and of nothing else.
+    words that name the place and nothing else. It is remembered of the place for a week, so words about the
+    type alone do not count: they may be about this volume's size, snapshot or attachment.
     """
     code = code.removeprefix("Client.")
     if (guard := _GUARDS.get(code)) is not None or code not in _MAY_MEAN_THE_TYPE:
         return guard
-    is_about_type = bool(_PLACE.search(message)) or (volume_type != "" and volume_type in message.lower())
-    if is_about_type and _UNSUPPORTED.search(message) and not _ABOUT_ELSE.search(message):
+    if _PLACE.search(message) and _UNSUPPORTED.search(message) and not _ABOUT_ELSE.search(message):
         return "type_not_available"
     return None
 

@@ -222,7 +222,8 @@ def _consider_return(
         missed = _missed_under_way(state, flip, wishes, around.windows, policy=policy)
         state, events = (missed[0], (missed[1],)) if missed else (state, ())
         return Move(state=state, events=events, waits=f"on its way to {flip.asked_for}")
-    is_critical = wishes.is_critical and not flip.stays
+    is_within_cap = flip.usd_per_month <= policy.flip.tag_cap_usd
+    is_critical = wishes.is_critical and not flip.stays and is_within_cap
     found = want_back(flip, assessment, around.windows, policy=policy, now_s=now_s)
     wanted, waits = (found, None) if isinstance(found, Want) else (None, found)
     if is_critical:

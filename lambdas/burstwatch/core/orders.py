@@ -137,7 +137,11 @@ def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
     """Work out what an order comes to, with every guard asked."""
     if (extension := _plan_extension(order, facts, policy)) is not None:
         return extension
-    plan = _plan_out(order, facts, policy) if order.direction is Direction.OUT else _plan_back(order, facts)
+    if order.direction is Direction.BACK:
+        plan = _plan_back(order, facts)
+    else:
+        order, facts = _as_paid_for(order, facts, policy)
+        plan = _plan_out(order, facts, policy)
     if order.extends:
         return replace(plan, refusals=(Refusal(guard=Guard.NO_TARGET, reason=_NOT_AS_SHOWN),))
     if plan.target is None or plan.now is None:
@@ -167,6 +171,20 @@ def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
     passed = {refusal.guard for refusal in found if refusal not in left}
     passed |= order.overridden & _ASKED_ELSEWHERE
     return replace(plan, refusals=tuple(left), overridden=tuple(sorted(passed)))
+
+
+def _as_paid_for(order: Order, facts: Facts, policy: Policy) -> tuple[Order, Facts]:
+    """The order and facts of a tagged critical volume that drains, by who pays for its stay.
+
+    A stay that costs more is the tag's: within the tag cap it is planned, and counted against the caps, like
+    any other flip for the tag. Beyond the tag cap it is that of a draining volume without the tag, and ends.
+    """
+    if order.by != WATCHDOG or order.cause is not Cause.DRAINING or not facts.wishes.is_critical:
+        return order, facts
+    added_usd = _plan_out(order, facts, policy).usd_per_month_more
+    if added_usd > policy.flip.tag_cap_usd:
+        return order, replace(facts, wishes=replace(facts.wishes, is_critical=False))
+    return (replace(order, cause=Cause.CRITICAL) if added_usd > 0 else order), facts
 
 
 def _tags_usd_per_month(plan: Plan, policy: Policy) -> float:

@@ -47,6 +47,7 @@ _DAY: Final = timedelta(days=1)
 _MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
 _ZERO: Final = timedelta(0)
+_MOST_RESERVED_PCT: Final = 90.0
 
 
 class Mode(StrEnum):
@@ -302,7 +303,9 @@ class FlipPolicy:
         key="spend_cap_usd_per_month",
     )
     draining_reserve_pct: float = _setting(
-        parse_pct, 25.0, "share of both caps that only automatic flips of draining volumes may use"
+        parse_pct,
+        25.0,
+        "share of both caps, 90 at most, for automatic flips of draining volumes only",
     )
     tag_cap_usd: float = _setting(
         parse_dollars,
@@ -324,6 +327,12 @@ class FlipPolicy:
         if limit is not None and limit < least:
             reason = f"{limit} is below the {least} that any {self.target} takes, so nothing could be flipped"
             found.append(PolicyFault(path=f"flip.{self.target}_iops_limit", message=reason))
+        if self.draining_reserve_pct > _MOST_RESERVED_PCT:
+            reason = (
+                f"{self.draining_reserve_pct:g} is above {_MOST_RESERVED_PCT:g}, which leaves windows and"
+                f" critical volumes no room in the caps; take 0 to {_MOST_RESERVED_PCT:g}"
+            )
+            found.append(PolicyFault(path="flip.draining_reserve_pct", message=reason))
         return found
 
 

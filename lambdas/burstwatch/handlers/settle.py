@@ -135,19 +135,49 @@ def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dic
     records = event.get("Records") if isinstance(event, Mapping) else None
     failed: set[str] = set()
     messages: list[Message] = []
+    unusable: list[str] = []
     if not isinstance(records, list):
-        messages.append(Message.of(event, clock, wall_s))
+        try:
+            messages.append(Message.of(event, clock, wall_s))
+        except EventError as error:
+            if not _may_be_of_probe(event):
+                raise
+            unusable.append(str(error))
     for record in records or ():
         try:
             messages.append(Message.of_record(record, clock, wall_s))
         except EventError as error:
+            if _may_be_of_probe(record):
+                unusable.append(str(error))
+                continue
             say.error(f"not understood, and given up after some tries: {error}")
             failed.add(str(record.get("messageId")) if isinstance(record, Mapping) else "")
+    _drop(unusable, say)
     fresh = [message for message in messages if message.age_s <= STALE_AFTER_S]
     _count_stale([message for message in messages if message.age_s > STALE_AFTER_S], say)
     failed |= _follow([each for each in fresh if not each.is_of_probe], footing, say)
     failed |= _hear([each for each in fresh if each.is_of_probe], footing, say)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(failed)]}
+
+
+def _may_be_of_probe(given: Any) -> bool:
+    """Whether an event or message that cannot be read was written by a host: trying it again is of no use.
+
+    Any host can write one (a time in the year 9999, JSON that is nested too deeply), and three receives of
+    it would raise an alarm. EBS's events and their envelope are AWS's and do not have the probe's source.
+    """
+    if not isinstance(given, Mapping):
+        return False
+    return given.get("source") == PROBE_SOURCE or f'"{PROBE_SOURCE}"' in str(given.get("body"))
+
+
+def _drop(reasons: Sequence[str], say: Instruments) -> None:
+    """Count reports of hosts that cannot be used, and log the first reason."""
+    if not reasons:
+        return
+    say.measure(Metric.PROBE_EVENTS_DROPPED, len(reasons))
+    others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    say.warn(f"reports of hosts dropped: {reasons[0]}{others}")
 
 
 def _count_stale(messages: Collection[Message], say: Instruments) -> None:
@@ -202,8 +232,5 @@ def _hear(messages: Sequence[Message], footing: Footing, say: Instruments) -> se
         ]
         unread = {message_id for message_id, stall in stalls.items() if stall.volume_id in heard.unread}
         tell(heard.report, say)
-    if dropped:
-        say.measure(Metric.PROBE_EVENTS_DROPPED, len(dropped))
-        others = f" (and {len(dropped) - 1} more)" if len(dropped) > 1 else ""
-        say.warn(f"reports of hosts dropped: {dropped[0]}{others}")
+    _drop(dropped, say)
     return unread
