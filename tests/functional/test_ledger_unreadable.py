@@ -14,8 +14,10 @@ from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, WindowMark
 from burstwatch.core.ledger import Begun, Caps, Change, EntryKind, ItemKind, TickKind, VolumeState
 from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done
+from burstwatch.core.prices import VolumeType
 from burstwatch.flip import carry_out
 from burstwatch.watchdog import look_at_everything, run_tick
+from conftest import a_volume
 from ledgers import KINDS, a_home
 from telling_aws import CALM, DRAINING, NOW_S, SILENT, Telling, a_shell
 
@@ -222,6 +224,25 @@ class _NoModifier:
 
     def modify(self, *_):
         raise AssertionError("ModifyVolume was sent")
+
+
+# What a zone lacks
+
+
+def test_a_damaged_entry_of_a_zone_stops_no_pass_and_hides_no_other_zone(ledger):
+    for zone, body in (("a", {"volume_type": []}), ("b", {"volume_type": "gp3"})):
+        entry = an_entry(f"zone us-east-1{zone}", at_s=int(NOW_S), kind=EntryKind.REFUSED, body=body)
+        change = Change(volume_id=entry.volume_id, expected_revision=None, state=None, entries=[entry])
+        ledger.commit([change], channels=[])
+    volumes = [a_volume(volume_id=f"vol-0{zone}", zone=f"us-east-1{zone}") for zone in "ab"]
+
+    found = a_shell(Telling(), ledger).unavailable_types(volumes, NOW_S)
+
+    assert {volume_id: list(types) for volume_id, types in found.items()} == {
+        "vol-0a": [],
+        "vol-0b": [VolumeType.GP3],
+    }
+    assert [one.subject for one in noted(ledger, ItemKind.ENTRY)] == ["zone us-east-1a"]
 
 
 # Holds and windows

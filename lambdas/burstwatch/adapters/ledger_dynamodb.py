@@ -133,6 +133,9 @@ class DynamoLedger:
     def take_unreadable(self) -> list[Unreadable]:
         return self._unread.take()
 
+    def note_unreadable(self, one: Unreadable) -> None:
+        self._unread.add(one)
+
     def states(self) -> States:
         shards = self._table.each(self._states_in, range(SHARDS))
         return parse_states((item for items in shards for item in items), self._unread)

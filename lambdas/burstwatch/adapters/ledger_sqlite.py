@@ -127,6 +127,9 @@ class SqliteLedger:
     def take_unreadable(self) -> list[Unreadable]:
         return self._unread.take()
 
+    def note_unreadable(self, one: Unreadable) -> None:
+        self._unread.add(one)
+
     def states(self) -> States:
         with self._reading() as connection:
             rows = connection.execute("SELECT volume_id, revision, body FROM states").fetchall()

@@ -306,6 +306,10 @@ class Ledger(Protocol):
         """What this object came across since the last call and could not read, each item once."""
         ...
 
+    def note_unreadable(self, one: Unreadable) -> None:
+        """Report with ``take_unreadable`` an item that only its reader can tell to be damaged."""
+        ...
+
     def states(self) -> States:
         """Every volume with anything going on, by volume id.
 
