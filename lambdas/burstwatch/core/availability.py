@@ -53,7 +53,7 @@ def remember_refusal(volume: Volume, kind: VolumeType, said: str, now_s: float) 
 def readable_refusals(
     entries: Iterable[LedgerEntry], now_s: float
 ) -> tuple[list[LedgerEntry], list[Unreadable]]:
-    """The refusals in the history of a place, and the entries there that cannot be one; none hides another."""
+    """The refusals in the history of a place, and the entries there that are not one; none hides another."""
     found: list[LedgerEntry] = []
     bad: list[Unreadable] = []
     for entry in entries:

@@ -135,6 +135,8 @@ class ItemKind(StrEnum):
     ALERT = "alert"
     ENTRY = "history entry"
     TICK = "tick"
+    CHANNELS = "list of channels"
+    TOTALS = "total"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +168,8 @@ _NEXT_STEP: Final[Mapping[ItemKind, str]] = {
     ItemKind.ALERT: f"it is kept and not sent: {_NEWEST}",
     ItemKind.ENTRY: f"it is left out: {_NEWEST}",
     ItemKind.TICK: "it is taken for absent: everything is swept",
+    ItemKind.CHANNELS: "it counts as empty and is written again with the channels in use",
+    ItemKind.TOTALS: "it is counted again from the states: nothing to do, unless this is reported again",
 }
 
 
