@@ -22,6 +22,7 @@ from conftest import a_volume
 from ledgers import KINDS, a_home
 from telling_aws import CALM, DRAINING, NOW_S, SILENT, Telling, a_shell
 
+REAL = "vol-0123456789abcdef0"
 LATER_S = int(NOW_S) + 3600
 BODIES = {
     "truncated": "{",
@@ -103,7 +104,7 @@ def test_a_state_that_cannot_be_read_is_named_and_hides_no_other(home, ledger, b
     assert (one.subject, one.revision) == (A, 100)
     assert f"the state of {A} in the ledger (" in str(one)
     assert f"{'table states, ' if home.kind == 'sqlite' else 'sk '}" in str(one)
-    assert "burstctl release VOLUME" in str(one)
+    assert f"burstctl release {A}" in str(one)
     assert ledger.take_unreadable() == []
 
 
@@ -276,6 +277,36 @@ def test_a_hold_that_cannot_be_read_ends_with_the_release_of_its_volume(home, le
     assert ledger.lift_hold(A, by="ann", at_s=int(NOW_S)) is not None
 
     assert [hold.volume_id for hold in ledger.holds(NOW_S)] == [B]
+
+
+def test_a_damaged_hold_on_a_volume_outlives_the_end_of_the_hold_on_everything(home, ledger):
+    for subject in (None, REAL):
+        ledger.place_hold(Hold(volume_id=subject, by="ann", reason="x", placed_at_s=1, until_s=LATER_S))
+    spoil(home, "holds", REAL, placed_at_s="x")
+
+    assert ledger.lift_hold(None, by="ann", at_s=int(NOW_S)).by == "ann"
+    (left,) = ledger.holds(NOW_S)
+
+    assert (left.volume_id, left.damaged) == (None, REAL)
+    assert f"burstctl release {REAL} ends it" in left.reason
+    assert str(noted(ledger, ItemKind.HOLD)[0]).endswith(f"everything is held until burstctl release {REAL}")
+
+
+@pytest.mark.parametrize("subject", [None, REAL])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_damaged_hold_that_was_released_or_replaced_is_not_reported(home, ledger, subject, is_replaced):
+    hold = Hold(volume_id=subject, by="ann", reason="x", placed_at_s=1, until_s=LATER_S)
+    ledger.place_hold(hold)
+    spoil(home, "holds", placed_at_s="x")
+    assert ledger.holds(NOW_S) != [hold]
+
+    if is_replaced:
+        ledger.place_hold(hold)
+    else:
+        assert ledger.lift_hold(subject, by="ann", at_s=int(NOW_S)) is not None
+
+    assert ledger.take_unreadable() == []
+    assert ledger.holds(NOW_S) == ([hold] if is_replaced else [])
 
 
 def test_the_end_of_the_hold_on_everything_leaves_those_on_volumes(home, ledger):

@@ -211,6 +211,7 @@ class DynamoLedger:
         body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
         item = hold_item(hold, written=self._name_write())
         self._tell(item["sk"], EntryKind.HELD, hold.placed_at_s, body, put(item))
+        self._unread.forget(describe_key((HOLDS, item["sk"])))
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
         """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
@@ -218,7 +219,7 @@ class DynamoLedger:
         if volume_id is not None:
             return lifted
         for item in self._table.query(HOLDS):
-            if parse_hold(item, self._unread).volume_id is None:
+            if parse_hold(item, self._unread).subject is None:
                 lifted = self._lift((HOLDS, item["sk"]), by=by, at_s=at_s) or lifted
         return lifted
 
@@ -228,10 +229,12 @@ class DynamoLedger:
             lifted = delete(key, unchanged(item, "written"))
             if hold.until_s <= at_s:
                 if not self._table.write([lifted]):
+                    self._unread.forget(describe_key(key))
                     return None
                 continue
             body = {"by": by, "reason": hold.reason, "until_s": hold.until_s}
             if self._tell(key[1], EntryKind.RELEASED, at_s, body, lifted):
+                self._unread.forget(describe_key(key))
                 return hold
         return None
 

@@ -215,14 +215,17 @@ class SqliteLedger:
             )
             body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
             _tell(connection, subject, EntryKind.HELD, hold.placed_at_s, body)
+        self._unread.forget(_row("holds", subject))
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
         """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
         subject = _subject(volume_id)
         with self._writing() as connection:
             holds = self._holds(connection)
-            ending = [s for s, hold in holds.items() if s == subject or hold.volume_id is volume_id is None]
+            ending = [s for s, hold in holds.items() if s == subject or hold.subject is volume_id is None]
             connection.executemany("DELETE FROM holds WHERE subject = ?", [(each,) for each in ending])
+            for each in ending:
+                self._unread.forget(_row("holds", each))
             lasting = [holds[each] for each in ending if holds[each].until_s > at_s]
             if not lasting:
                 return None
