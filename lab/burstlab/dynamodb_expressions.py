@@ -168,6 +168,8 @@ def _comparable(typed: Mapping[str, Any]) -> Any:
 
 def _sum(found: dict[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
     ((kind, added),) = value.items()
+    if found and kind not in found:
+        raise ExpressionError("An operand in the update expression has an incorrect data type")
     match kind:
         case "N":
             total = Decimal((found or {"N": "0"})["N"]) + Decimal(added)

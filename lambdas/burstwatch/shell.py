@@ -12,7 +12,7 @@ from burstwatch.adapters.cloudwatch import CloudWatchReader
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.adapters.flip_queue import FlipQueue
-from burstwatch.core.availability import REMEMBERED_FOR_S, location_of, unavailable_types
+from burstwatch.core.availability import REMEMBERED_FOR_S, location_of, readable_refusals, unavailable_types
 from burstwatch.core.ledger import Ledger, LedgerEntry
 from burstwatch.core.place import Place
 from burstwatch.core.policy import Policy
@@ -58,14 +58,20 @@ class Shell:
     def unavailable_types(
         self, volumes: Iterable[Volume], now_s: float
     ) -> dict[str, Mapping[VolumeType, str]]:
-        """By volume id, the types that do not exist where it is; the ledger is read once for each place."""
+        """By volume id, the types that do not exist where it is; the ledger is read once for each place.
+
+        A history entry of a place that is not a refusal is noted as unreadable and blocks no flip.
+        """
         refusals: dict[str | None, Sequence[LedgerEntry]] = {None: ()}
         found: dict[str, Mapping[VolumeType, str]] = {}
         for volume in volumes:
             location = location_of(volume)
             if location is not None and location not in refusals:
                 since_s = int(now_s) - REMEMBERED_FOR_S
-                refusals[location] = self.ledger.entries(location, since_s=since_s)
+                entries = self.ledger.entries(location, since_s=since_s)
+                refusals[location], unread = readable_refusals(entries, now_s)
+                for one in unread:
+                    self.ledger.note_unreadable(one)
             found[volume.volume_id] = unavailable_types(volume, refusals[location])
         return found
 

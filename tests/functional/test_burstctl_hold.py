@@ -1,5 +1,6 @@
 """burstctl hold and release: a person says that nothing is to be modified, and everybody hears it."""
 
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -84,6 +85,50 @@ def test_a_new_hold_takes_the_place_of_the_old_one(desk, lab):
 
     assert f"no longer counts: {volume_id} is kept as it is until 2026-11-21T00:00:00Z" in ran.err
     assert "until 2026-11-20T19:00:00Z" in ran.out
+
+
+def damage_hold(desk, subject):
+    with sqlite3.connect(desk.ledger_path) as connection:
+        connection.execute("UPDATE holds SET placed_at_s = 'x' WHERE subject = ?", [subject])
+    connection.close()
+
+
+def test_a_new_hold_on_a_volume_says_that_it_replaces_one_that_cannot_be_read(desk, lab):
+    volume_id = add_calm(lab)
+    hold(desk, volume_id)
+    damage_hold(desk, volume_id)
+
+    ran = hold(desk, volume_id, lasts="1h", reason="shorter")
+
+    assert f"no longer counts: the hold on {volume_id}, which cannot be read" in ran.err
+    assert "everything is held until" not in ran.err
+
+
+def test_the_end_of_the_kill_switch_leaves_a_damaged_hold_and_names_what_ends_it(desk, lab):
+    volume_id = add_calm(lab)
+    hold(desk, volume_id)
+    hold(desk, "--all")
+    damage_hold(desk, volume_id)
+
+    ran = desk.run("release", "--all")
+
+    assert "everything: released; it would have been on hold" in ran.out
+    assert f"everything is held until burstctl release {volume_id}" in " ".join(ran.err.split())
+
+    ran = desk.run("release", volume_id)
+
+    assert f"{volume_id}: released; its hold could not be read" in ran.out
+    assert "everything is" not in ran.err
+
+
+def test_a_damaged_kill_switch_that_is_released_or_replaced_is_not_reported_again(desk, lab):
+    for order in (["release", "--all"], ["hold", "--all", "--for", "1h", "--reason", "again"]):
+        hold(desk, "--all")
+        damage_hold(desk, "*")
+
+        ran = desk.run(*order)
+
+        assert "everything is held until" not in ran.err, order
 
 
 def test_a_hold_ends_by_itself(desk, lab):

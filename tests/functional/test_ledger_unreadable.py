@@ -10,15 +10,19 @@ from some_flips import a_flip
 from burstwatch.core import flips, stall
 from burstwatch.core import ledger as core_ledger
 from burstwatch.core.assess import UnknownReason
+from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, WindowMark
 from burstwatch.core.ledger import Begun, Caps, Change, EntryKind, ItemKind, TickKind, VolumeState
 from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done
+from burstwatch.core.prices import VolumeType
 from burstwatch.flip import carry_out
 from burstwatch.watchdog import look_at_everything, run_tick
+from conftest import a_volume
 from ledgers import KINDS, a_home
 from telling_aws import CALM, DRAINING, NOW_S, SILENT, Telling, a_shell
 
+REAL = "vol-0123456789abcdef0"
 LATER_S = int(NOW_S) + 3600
 BODIES = {
     "truncated": "{",
@@ -100,7 +104,7 @@ def test_a_state_that_cannot_be_read_is_named_and_hides_no_other(home, ledger, b
     assert (one.subject, one.revision) == (A, 100)
     assert f"the state of {A} in the ledger (" in str(one)
     assert f"{'table states, ' if home.kind == 'sqlite' else 'sk '}" in str(one)
-    assert "burstctl release VOLUME" in str(one)
+    assert f"burstctl release {A}" in str(one)
     assert ledger.take_unreadable() == []
 
 
@@ -224,6 +228,25 @@ class _NoModifier:
         raise AssertionError("ModifyVolume was sent")
 
 
+# What a zone lacks
+
+
+def test_a_damaged_entry_of_a_zone_stops_no_pass_and_hides_no_other_zone(ledger):
+    for zone, body in (("a", {"volume_type": []}), ("b", {"volume_type": "gp3"})):
+        entry = an_entry(f"zone us-east-1{zone}", at_s=int(NOW_S), kind=EntryKind.REFUSED, body=body)
+        change = Change(volume_id=entry.volume_id, expected_revision=None, state=None, entries=[entry])
+        ledger.commit([change], channels=[])
+    volumes = [a_volume(volume_id=f"vol-0{zone}", zone=f"us-east-1{zone}") for zone in "ab"]
+
+    found = a_shell(Telling(), ledger).unavailable_types(volumes, NOW_S)
+
+    assert {volume_id: list(types) for volume_id, types in found.items()} == {
+        "vol-0a": [],
+        "vol-0b": [VolumeType.GP3],
+    }
+    assert [one.subject for one in noted(ledger, ItemKind.ENTRY)] == ["zone us-east-1a"]
+
+
 # Holds and windows
 
 
@@ -254,6 +277,36 @@ def test_a_hold_that_cannot_be_read_ends_with_the_release_of_its_volume(home, le
     assert ledger.lift_hold(A, by="ann", at_s=int(NOW_S)) is not None
 
     assert [hold.volume_id for hold in ledger.holds(NOW_S)] == [B]
+
+
+def test_a_damaged_hold_on_a_volume_outlives_the_end_of_the_hold_on_everything(home, ledger):
+    for subject in (None, REAL):
+        ledger.place_hold(Hold(volume_id=subject, by="ann", reason="x", placed_at_s=1, until_s=LATER_S))
+    spoil(home, "holds", REAL, placed_at_s="x")
+
+    assert ledger.lift_hold(None, by="ann", at_s=int(NOW_S)).by == "ann"
+    (left,) = ledger.holds(NOW_S)
+
+    assert (left.volume_id, left.damaged) == (None, REAL)
+    assert f"burstctl release {REAL} ends it" in left.reason
+    assert str(noted(ledger, ItemKind.HOLD)[0]).endswith(f"everything is held until burstctl release {REAL}")
+
+
+@pytest.mark.parametrize("subject", [None, REAL])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_damaged_hold_that_was_released_or_replaced_is_not_reported(home, ledger, subject, is_replaced):
+    hold = Hold(volume_id=subject, by="ann", reason="x", placed_at_s=1, until_s=LATER_S)
+    ledger.place_hold(hold)
+    spoil(home, "holds", placed_at_s="x")
+    assert ledger.holds(NOW_S) != [hold]
+
+    if is_replaced:
+        ledger.place_hold(hold)
+    else:
+        assert ledger.lift_hold(subject, by="ann", at_s=int(NOW_S)) is not None
+
+    assert ledger.take_unreadable() == []
+    assert ledger.holds(NOW_S) == ([hold] if is_replaced else [])
 
 
 def test_the_end_of_the_hold_on_everything_leaves_those_on_volumes(home, ledger):
@@ -401,3 +454,112 @@ def test_every_field_of_a_state_is_read_back():
         (stall.StuckTask, stall._TASK_READERS),
     ):
         assert readers.keys() == kind.__dataclass_fields__.keys()
+
+
+# Channels and totals
+
+
+def spoil_item(home, sk, **typed):
+    home.table.items["ledger"][sk] = {"pk": {"S": "ledger"}, "sk": {"S": sk}, **typed}
+
+
+@pytest.mark.parametrize("damage", [{"S": "mail"}, {"N": "7"}], ids=str)
+def test_a_list_of_channels_that_cannot_be_read_counts_as_empty_and_is_written_again(tmp_path, damage):
+    with a_home("dynamodb", tmp_path) as home:
+        home.open().commit([a_change(A)], channels=[MAIL])
+        spoil_item(home, "channels", channels=damage)
+        ledger = home.open()
+
+        assert ledger.commit([a_change(B)], channels=[MAIL]) == {B}
+
+        assert len(noted(ledger, ItemKind.CHANNELS)) == 1
+        assert len(sent_ids(ledger, MAIL)) == 2
+        assert home.table.items["ledger"]["channels"]["channels"] == {"SS": [MAIL]}
+
+
+DAMAGED = [
+    {"volumes": {"S": "abc"}, "micro_usd": {"N": "0"}},
+    {"volumes": {"N": "-1000"}, "micro_usd": {"N": "-1000000000000"}},
+    {"volumes": {"N": "1000000"}, "micro_usd": {"N": "0"}},
+    {"volumes": {"N": "1"}, "micro_usd": {"SS": ["x"]}},
+]
+
+
+def an_outward(volume_id, revision=100, **given):
+    state = a_state(volume_id, revision, flip=a_flip(**given))
+    return Change(volume_id=volume_id, expected_revision=None, state=state)
+
+
+@pytest.mark.parametrize("damage", DAMAGED, ids=str)
+def test_totals_that_cannot_be_are_counted_again_and_the_caps_hold(tmp_path, damage):
+    with a_home("dynamodb", tmp_path) as home:
+        ledger = home.open(sleep=lambda _: None)
+        ledger.commit([an_outward(A)], channels=[])
+        spoil_item(home, "away", **damage)
+
+        def begin(volumes):
+            caps = Caps(volumes=volumes)
+            return ledger.begin(an_outward(B), caps, now_s=NOW_S, heeds_holds=True, channels=[]).begun
+
+        assert begin(volumes=1) is Begun.FLEET_CAP
+        assert begin(volumes=2) is Begun.RECORDED
+        assert len(noted(ledger, ItemKind.TOTALS)) == 1
+        assert home.reserved()[0] == 2
+
+
+@pytest.mark.parametrize("damage", [DAMAGED[0], DAMAGED[3]], ids=str)
+def test_a_flip_that_ends_is_recorded_although_the_totals_are_damaged(tmp_path, damage):
+    with a_home("dynamodb", tmp_path) as home:
+        ledger = home.open()
+        ledger.commit([an_outward(A), an_outward(B)], channels=[])
+        spoil_item(home, "away", **damage)
+
+        ended = Change(volume_id=A, expected_revision=100, state=a_state(A, 101))
+        assert ledger.commit([ended], channels=[]) == {A}
+
+        assert home.reserved()[0] == 1
+
+
+def test_damaged_totals_and_a_damaged_reservation_refuse_with_the_next_step(tmp_path):
+    with a_home("dynamodb", tmp_path) as home:
+        ledger = home.open()
+        ledger.commit([an_outward(A)], channels=[])
+        items = next(
+            found for pk, found in home.table.items.items() if pk.startswith("states ") and A in found
+        )
+        items[A] = items[A] | {"away": {"S": "lots"}}
+        spoil_item(home, "away", **DAMAGED[0])
+
+        with pytest.raises(LedgerError, match="so nothing is flipped: run burstctl doctor"):
+            ledger.begin(an_outward(B), Caps(), now_s=NOW_S, heeds_holds=True, channels=[])
+
+
+@pytest.mark.parametrize("usd", ["lots", -500.0, float("inf")])
+@pytest.mark.parametrize("body", [None, "{"])
+def test_a_reservation_that_cannot_be_read_never_counts_as_no_dollars(tmp_path, usd, body):
+    """It is counted again from the state; where that cannot be read either, it takes all of the cap."""
+    with a_home("sqlite", tmp_path) as home:
+        ledger = home.open()
+        ledger.commit([an_outward(A, usd_per_month=30.0)], channels=[])
+        home._connection.execute("UPDATE reservations SET usd_per_month = ?", [usd])
+        if body:
+            home._connection.execute("UPDATE states SET body = ?", [body])
+
+        intent = an_outward(B, usd_per_month=0.0 if body else 15.0)
+        caps = Caps(usd_per_month=40.0)
+        beginning = ledger.begin(intent, caps, now_s=NOW_S, heeds_holds=True, channels=[])
+
+        assert beginning.begun is Begun.SPEND_CAP
+        assert beginning.usd_per_month == pytest.approx(40.0 if body else 30.0)
+        assert [one.subject for one in noted(ledger, ItemKind.TOTALS)] == [A]
+
+
+def test_a_reservation_without_a_state_is_dropped_when_it_cannot_be_read(tmp_path):
+    with a_home("sqlite", tmp_path) as home:
+        ledger = home.open()
+        home._connection.execute("INSERT INTO reservations VALUES ('vol-0c', 'lots')")
+
+        caps = Caps(volumes=1, usd_per_month=40.0)
+        begun = ledger.begin(an_outward(B), caps, now_s=NOW_S, heeds_holds=True, channels=[]).begun
+
+        assert begun is Begun.RECORDED

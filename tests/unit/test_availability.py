@@ -1,7 +1,17 @@
+from dataclasses import replace
+
 import pytest
 
-from burstwatch.core.availability import REMEMBERED_FOR_S, location_of, remember_refusal, unavailable_types
+from burstwatch.core.availability import (
+    REMEMBERED_FOR_S,
+    location_of,
+    readable_refusals,
+    remember_refusal,
+    unavailable_types,
+)
+from burstwatch.core.ledger import EntryKind
 from burstwatch.core.prices import VolumeType
+from burstwatch.core.stored import FARTHEST_S
 from conftest import a_volume, at
 
 ARN = "arn:aws:outposts:us-west-2:111122223333:outpost/op-0123456789abcdef0"
@@ -58,8 +68,22 @@ def test_what_an_outpost_refused_counts_too():
     assert found.keys() == {VolumeType.GP3, VolumeType.IO2, VolumeType.IO1}
 
 
-@pytest.mark.parametrize("kind", ["gp9", None, 7])
-def test_a_type_that_is_not_known_is_left_out(kind):
+@pytest.mark.parametrize("kind", ["gp9", None, 7, [], {}])
+def test_a_type_that_is_not_known_is_named_and_hides_no_other_refusal(kind):
+    bad, good = (remembered(a_volume(zone=BOSTON)).entries[0] for _ in range(2))
+    bad.body["volume_type"] = kind
+    found, unread = readable_refusals([bad, good], at("12:00"))
+    assert found == [good]
+    assert [one.subject for one in unread] == [f"zone {BOSTON}"]
+
+
+def test_what_is_not_a_refusal_or_is_dated_ahead_of_now_blocks_nothing_and_is_named():
     entry = remembered(a_volume(zone=BOSTON)).entries[0]
-    entry.body["volume_type"] = kind
-    assert unavailable_types(a_volume(zone=BOSTON), [entry]) == {}
+    now_s = entry.at_s
+    stall = replace(entry, kind=EntryKind.STALL)
+    ahead = [replace(entry, at_s=at_s) for at_s in (now_s + 3600, FARTHEST_S - 1)]
+    by_another_clock = replace(entry, at_s=now_s + 60)
+    found, unread = readable_refusals([stall, *ahead, by_another_clock], now_s)
+    assert found == [by_another_clock]
+    assert len({one.key for one in unread}) == 3
+    assert all("cannot be read" in str(one) for one in unread)

@@ -20,6 +20,7 @@ from burstwatch.adapters.ledger_dynamodb_items import (
     WINDOWS,
     Told,
     away_of,
+    describe_key,
     entry_item,
     history_key,
     hold_item,
@@ -64,19 +65,24 @@ from burstwatch.core.ledger import (
     Change,
     Delivery,
     EntryKind,
+    ItemKind,
     LedgerEntry,
     Roster,
     States,
     TickKind,
     Unreadable,
 )
-from burstwatch.core.reading_back import Unread
+from burstwatch.core.reading_back import Unread, unreadable
 
 LAYOUT: Final = 1
 """Of the items in the table; a ledger with a later one is left alone."""
 
 _ROUNDING_MICRO: Final = 1
 """What dollars may be off by, in millionths."""
+
+_MOST_AWAY: Final = 1_000_000
+_MOST_MICRO: Final = 10**9 * MICRO
+"""Totals from here on, a billion dollars a month, are damage: they would refuse every flip."""
 
 _MOST_TOLD: Final = MOST_ACTIONS - 5
 _MOST_FAILURES: Final = 3
@@ -133,6 +139,9 @@ class DynamoLedger:
     def take_unreadable(self) -> list[Unreadable]:
         return self._unread.take()
 
+    def note_unreadable(self, one: Unreadable) -> None:
+        self._unread.add(one)
+
     def states(self) -> States:
         shards = self._table.each(self._states_in, range(SHARDS))
         return parse_states((item for items in shards for item in items), self._unread)
@@ -180,6 +189,9 @@ class DynamoLedger:
         with self._intents:
             while True:
                 seen = self._table.get_many([write.key, AWAY, *hold_keys])
+                if self._recount(seen.get(AWAY)):
+                    self._table.pause(next(tries), "the totals were counted again")
+                    continue
                 beginning = self._answer(write, seen, caps, now_s)
                 if beginning.begun is not Begun.RECORDED:
                     return beginning
@@ -199,6 +211,7 @@ class DynamoLedger:
         body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
         item = hold_item(hold, written=self._name_write())
         self._tell(item["sk"], EntryKind.HELD, hold.placed_at_s, body, put(item))
+        self._unread.forget(describe_key((HOLDS, item["sk"])))
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
         """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
@@ -206,7 +219,7 @@ class DynamoLedger:
         if volume_id is not None:
             return lifted
         for item in self._table.query(HOLDS):
-            if parse_hold(item, self._unread).volume_id is None:
+            if parse_hold(item, self._unread).subject is None:
                 lifted = self._lift((HOLDS, item["sk"]), by=by, at_s=at_s) or lifted
         return lifted
 
@@ -216,10 +229,12 @@ class DynamoLedger:
             lifted = delete(key, unchanged(item, "written"))
             if hold.until_s <= at_s:
                 if not self._table.write([lifted]):
+                    self._unread.forget(describe_key(key))
                     return None
                 continue
             body = {"by": by, "reason": hold.reason, "until_s": hold.until_s}
             if self._tell(key[1], EntryKind.RELEASED, at_s, body, lifted):
+                self._unread.forget(describe_key(key))
                 return hold
         return None
 
@@ -306,9 +321,19 @@ class DynamoLedger:
     def _channels_with(self, channels: Sequence[str], *, anew: bool) -> list[str]:
         """Every channel ever sent to: a process with fewer must not keep an alert from the others."""
         if anew or not self._channels.issuperset(channels):
-            found = self._table.get(CHANNELS) or {}
-            self._channels = found.get("channels", frozenset())
+            self._channels = self._read_channels()
         return sorted(self._channels.union(channels))
+
+    def _read_channels(self) -> frozenset[str]:
+        """The channels ever sent to; what is not a set of text is removed, so that names can be added."""
+        found = self._table.get(CHANNELS) or {}
+        known = found.get("channels", frozenset())
+        if isinstance(known, frozenset):
+            return known
+        error = ValueError(f"channels is {known!r}, not a set of text")
+        self._unread.add(unreadable(ItemKind.CHANNELS, "alerts", describe_key(CHANNELS), error))
+        self._table.write([update(CHANNELS, "REMOVE channels", {}, unchanged(found, "channels"))])
+        return frozenset()
 
     def _naming(self, channels: Sequence[str]) -> list[Action]:
         """What tells others of the channels that are new."""
@@ -334,7 +359,13 @@ class DynamoLedger:
         reserved, tries = write.reserves, count()
         while True:
             head = write.head(reserved)
-            failed = self._send(write, head)
+            try:
+                failed = self._send(write, head)
+            except LedgerError:
+                if len(head) == 1 or not self._recount(self._table.get(AWAY)):
+                    raise
+                self._table.pause(next(tries), "the totals were counted again")
+                continue
             if not failed:
                 return True
             if 0 in failed:
@@ -346,6 +377,37 @@ class DynamoLedger:
                 reserved = found.get("away") if found else None
             write.told = without(write.told, failed, offset=len(head))
             self._table.pause(next(tries), "states changed")
+
+    def _recount(self, found: Item | None) -> bool:
+        """Whether totals that cannot be were counted again from the states, and written.
+
+        While they are damaged no state that counts changes, or it shows in them: then nothing is written.
+
+        Raises:
+            LedgerError: what a state reserves cannot be read either.
+        """
+        if found is None or _are_plausible(found):
+            return False
+        reserved = [
+            item["away"]
+            for items in self._table.each(self._states_in, range(SHARDS))
+            for item in items
+            if "away" in item
+        ]
+        if not all(type(one) is int and one >= 0 for one in reserved):
+            raise LedgerError(
+                f"ledger {self.location}: what counts against the caps cannot be read, neither its total nor"
+                " that of some state, so nothing is flipped: run burstctl doctor, and burstctl release with"
+                " each volume that it names as unreadable"
+            )
+        counted = {":volumes": len(reserved), ":micro_usd": sum(reserved)}
+        if list(counted.values()) == [found.get("volumes"), found.get("micro_usd")]:
+            return False
+        error = ValueError(f"volumes is {found.get('volumes')!r}, micro_usd is {found.get('micro_usd')!r}")
+        self._unread.add(unreadable(ItemKind.TOTALS, "volumes away", describe_key(AWAY), error))
+        as_found = unchanged(found, "volumes", "micro_usd")
+        self._table.write([update(AWAY, "SET volumes = :volumes, micro_usd = :micro_usd", counted, as_found)])
+        return True
 
     def _is_recorded(self, write: "_Write", guards: Sequence[Action]) -> bool:
         """Try it once: who met others looks again first, as they have changed what was looked at."""
@@ -441,6 +503,13 @@ class _Write:
             ":micro_usd": (self.reserves or 0) - (reserved or 0),
         }
         return [state, update(AWAY, "ADD volumes :volumes, micro_usd :micro_usd", values, totals)]
+
+
+def _are_plausible(totals: Item) -> bool:
+    """Whether totals can be what burstwatch added up; an item with neither is one that begins."""
+    limits = {"volumes": _MOST_AWAY, "micro_usd": _MOST_MICRO}
+    found = {name: totals.get(name, 0) for name in limits}
+    return all(type(found[name]) is int and 0 <= found[name] < limit for name, limit in limits.items())
 
 
 def _weigh(write: _Write, caps: Caps, volumes: int, micro_usd: int) -> Begun:

@@ -74,15 +74,28 @@ class Condition:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
+_COMPARED: Final = frozenset({str, int, float, bytes, frozenset})
+
 ABSENT: Final = Condition("attribute_not_exists(pk)")
 PRESENT: Final = Condition("attribute_exists(pk)")
 
 
 def unchanged(item: Item | None, *names: str) -> Condition:
-    """That these attributes still are what they were when the item was read."""
+    """That these attributes still are what they were when the item was read.
+
+    One of a type that no burstwatch writes only has to be there still.
+    """
     was = {name: item[name] for name in names if item and name in item}
-    same = (f"{name} = :was_{name}" if name in was else f"attribute_not_exists({name})" for name in names)
-    return Condition(" AND ".join(same), {f":was_{name}": value for name, value in was.items()})
+    known = {name: value for name, value in was.items() if type(value) in _COMPARED}
+    same = (
+        f"{name} = :was_{name}"
+        if name in known
+        else f"attribute_exists({name})"
+        if name in was
+        else f"attribute_not_exists({name})"
+        for name in names
+    )
+    return Condition(" AND ".join(same), {f":was_{name}": value for name, value in known.items()})
 
 
 def put(item: Item, condition: Condition | None = None) -> Action:

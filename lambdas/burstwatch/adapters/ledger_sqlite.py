@@ -42,6 +42,7 @@ from burstwatch.core.ledger import (
     States,
     TickKind,
     Unreadable,
+    VolumeState,
 )
 from burstwatch.core.reading_back import (
     EVERYTHING,
@@ -58,6 +59,7 @@ from burstwatch.core.words import printable
 
 _format: Final = json.JSONEncoder(separators=(",", ":")).encode
 _LONGEST_SAID: Final = 200
+_MOST_USD: Final = 1e12
 _ROUNDING_USD: Final = 1e-6
 """What adding up dollars may be off by."""
 
@@ -127,6 +129,9 @@ class SqliteLedger:
     def take_unreadable(self) -> list[Unreadable]:
         return self._unread.take()
 
+    def note_unreadable(self, one: Unreadable) -> None:
+        self._unread.add(one)
+
     def states(self) -> States:
         with self._reading() as connection:
             rows = connection.execute("SELECT volume_id, revision, body FROM states").fetchall()
@@ -158,10 +163,29 @@ class SqliteLedger:
         with self._writing() as connection:
             holds = self._holds(connection).values() if heeds_holds else ()
             hold = hold_on(holds, change.volume_id, now_s)
-            beginning = _answer(connection, change, caps, hold)
+            is_doubtful = self._is_doubtful(connection, change.volume_id)
+            beginning = _answer(connection, change, caps, hold, is_doubtful=is_doubtful)
             if beginning.begun is Begun.RECORDED:
                 _apply(connection, change, channels=_channels_with(connection, channels))
             return beginning
+
+    def _is_doubtful(self, connection: sqlite3.Connection, but_for: str) -> bool:
+        """Count damaged reservations of other volumes again from their states; whether some state is, too."""
+        rows = connection.execute(
+            "SELECT volume_id, usd_per_month, states.revision, body FROM reservations"
+            " LEFT JOIN states USING (volume_id) WHERE volume_id != ?"
+            " AND NOT usd_per_month BETWEEN 0 AND ?",
+            (but_for, _MOST_USD),
+        ).fetchall()
+        for volume_id, usd_per_month, *_ in rows:
+            error = ValueError(f"usd_per_month is {usd_per_month!r}")
+            key = _row("reservations", volume_id)
+            self._unread.add(unreadable(ItemKind.TOTALS, volume_id, key, error))
+        states = self._read_states([(v, revision, body) for v, _, revision, body in rows if body is not None])
+        for volume_id, _, _, body in rows:
+            if body is None or volume_id in states:
+                _reserve(connection, volume_id, states.get(volume_id))
+        return bool(states.unread)
 
     def holds(self, now_s: float) -> list[Hold]:
         with self._reading() as connection:
@@ -191,14 +215,17 @@ class SqliteLedger:
             )
             body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
             _tell(connection, subject, EntryKind.HELD, hold.placed_at_s, body)
+        self._unread.forget(_row("holds", subject))
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
         """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
         subject = _subject(volume_id)
         with self._writing() as connection:
             holds = self._holds(connection)
-            ending = [s for s, hold in holds.items() if s == subject or hold.volume_id is volume_id is None]
+            ending = [s for s, hold in holds.items() if s == subject or hold.subject is volume_id is None]
             connection.executemany("DELETE FROM holds WHERE subject = ?", [(each,) for each in ending])
+            for each in ending:
+                self._unread.forget(_row("holds", each))
             lasting = [holds[each] for each in ending if holds[each].until_s > at_s]
             if not lasting:
                 return None
@@ -452,7 +479,7 @@ def _is_expected(connection: sqlite3.Connection, change: Change) -> bool:
 def _apply(connection: sqlite3.Connection, change: Change, *, channels: Sequence[str]) -> bool:
     if not _is_expected(connection, change):
         return False
-    _reserve(connection, change)
+    _reserve(connection, change.volume_id, change.state)
     if change.state is None:
         connection.execute("DELETE FROM states WHERE volume_id = ?", (change.volume_id,))
     else:
@@ -471,19 +498,26 @@ def _apply(connection: sqlite3.Connection, change: Change, *, channels: Sequence
     return True
 
 
-def _reserve(connection: sqlite3.Connection, change: Change) -> None:
+def _reserve(connection: sqlite3.Connection, volume_id: str, state: VolumeState | None) -> None:
     """Count the volume against the caps exactly while its flip ``reserves``."""
-    connection.execute("DELETE FROM reservations WHERE volume_id = ?", (change.volume_id,))
-    flip = change.state.flip if change.state else None
+    connection.execute("DELETE FROM reservations WHERE volume_id = ?", (volume_id,))
+    flip = state.flip if state else None
     if flip is not None and flip.reserves:
         usd_per_month = max(0.0, flip.usd_per_month)
-        connection.execute("INSERT INTO reservations VALUES (?, ?)", (change.volume_id, usd_per_month))
+        connection.execute("INSERT INTO reservations VALUES (?, ?)", (volume_id, usd_per_month))
 
 
-def _answer(connection: sqlite3.Connection, change: Change, caps: Caps, hold: Hold | None) -> Beginning:
+def _answer(
+    connection: sqlite3.Connection, change: Change, caps: Caps, hold: Hold | None, *, is_doubtful: bool
+) -> Beginning:
+    """What the ledger says about an intent; an amount that is not known counts as all that the cap allows."""
     volumes, usd_per_month = connection.execute(
-        "SELECT count(*), total(usd_per_month) FROM reservations WHERE volume_id != ?", (change.volume_id,)
+        "SELECT count(*), total(iif(usd_per_month BETWEEN 0 AND ?, usd_per_month, 0)) FROM reservations"
+        " WHERE volume_id != ?",
+        (_MOST_USD, change.volume_id),
     ).fetchone()
+    if is_doubtful and caps.usd_per_month is not None:
+        usd_per_month = max(usd_per_month, caps.usd_per_month + 2 * _ROUNDING_USD)
     others = Beginning(begun=Begun.RECORDED, volumes=volumes, usd_per_month=usd_per_month)
     if not _is_expected(connection, change):
         return replace(others, begun=Begun.OUTRUN)

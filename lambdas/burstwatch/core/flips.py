@@ -212,16 +212,25 @@ def with_spent(spent: tuple[Spent, ...], one: Spent, now_s: float) -> tuple[Spen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A person's order to modify nothing: one volume, or everything (``volume_id`` None)."""
+    """A person's order to modify nothing: one volume, or everything (``volume_id`` None).
+
+    ``damaged`` is the volume whose hold cannot be read: everything is held until that one is released.
+    """
 
     volume_id: str | None
     by: str
     reason: str
     placed_at_s: int
     until_s: int
+    damaged: str | None = None
 
     def __post_init__(self) -> None:
         _check_instants(self.placed_at_s, self.until_s)
+
+    @property
+    def subject(self) -> str | None:
+        """The volume to release to end it; None: everything."""
+        return self.volume_id or self.damaged
 
     def holds(self, volume_id: str, now_s: float) -> bool:
         """Whether it keeps this volume as it is now."""

@@ -1,5 +1,6 @@
 """What is remembered between two looks, and the one durable place that remembers it."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
@@ -135,6 +136,8 @@ class ItemKind(StrEnum):
     ALERT = "alert"
     ENTRY = "history entry"
     TICK = "tick"
+    CHANNELS = "list of channels"
+    TOTALS = "total"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,18 +157,32 @@ class Unreadable:
 
     def __str__(self) -> str:
         said = f"the {self.kind} of {self.subject} in the ledger ({self.key}) cannot be read: {self.why};"
-        return f"{said} {_NEXT_STEP[self.kind]}"
+        step = _NEXT_STEP[self.kind].replace("VOLUME", self.subject)
+        return f"{said} {step.replace('RELEASE', release_command(self.subject))}"
 
 
+def release_command(subject: str) -> str:
+    """What releases a volume, or everything where this is not the id of a volume."""
+    return f"burstctl release {subject if is_volume_id(subject) else '--all'}"
+
+
+def is_volume_id(subject: str) -> bool:
+    """Whether AWS names volumes so: burstctl takes no other."""
+    return _VOLUME_ID.fullmatch(subject) is not None
+
+
+_VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
 _NEWEST: Final = "use the newest burstwatch that ever wrote to this ledger"
 _NEXT_STEP: Final[Mapping[ItemKind, str]] = {
     ItemKind.STATE: f"the volume is not judged or modified: {_NEWEST}, or give up what is remembered of it"
     " with burstctl release VOLUME",
-    ItemKind.HOLD: "everything is held until burstctl release --all",
+    ItemKind.HOLD: "everything is held until RELEASE",
     ItemKind.WINDOW: "it moves no volume until burstctl window start or stop says it again",
     ItemKind.ALERT: f"it is kept and not sent: {_NEWEST}",
     ItemKind.ENTRY: f"it is left out: {_NEWEST}",
     ItemKind.TICK: "it is taken for absent: everything is swept",
+    ItemKind.CHANNELS: "it counts as empty and is written again with the channels in use",
+    ItemKind.TOTALS: "it is counted again from the states: nothing to do, unless this is reported again",
 }
 
 
@@ -306,6 +323,10 @@ class Ledger(Protocol):
         """What this object came across since the last call and could not read, each item once."""
         ...
 
+    def note_unreadable(self, one: Unreadable) -> None:
+        """Report with ``take_unreadable`` an item that only its reader can tell to be damaged."""
+        ...
+
     def states(self) -> States:
         """Every volume with anything going on, by volume id.
 
@@ -338,7 +359,8 @@ class Ledger(Protocol):
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
         """End the hold on a volume, or on everything, and say which it was; None where there was none.
 
-        One that cannot be read ends with the hold on everything, and with that on its volume.
+        One that cannot be read ends with that on its volume; with the hold on everything only if it has no
+        volume that could be named.
         """
         ...
 

@@ -8,7 +8,16 @@ from typing import Any, Final, TypeAlias, TypeVar
 from burstwatch.core import stored
 from burstwatch.core.alerts import Alert
 from burstwatch.core.flips import Hold, WindowMark
-from burstwatch.core.ledger import EntryKind, ItemKind, LedgerEntry, States, Unreadable, VolumeState
+from burstwatch.core.ledger import (
+    EntryKind,
+    ItemKind,
+    LedgerEntry,
+    States,
+    Unreadable,
+    VolumeState,
+    is_volume_id,
+    release_command,
+)
 from burstwatch.core.stored import UNREADABLE
 from burstwatch.core.words import printable
 
@@ -31,6 +40,10 @@ class Unread:
 
     def add(self, one: Unreadable) -> None:
         self._found[one.key] = one
+
+    def forget(self, key: str) -> None:
+        """Do not report an item that was removed or replaced since."""
+        self._found.pop(key, None)
 
     def take(self) -> list[Unreadable]:
         """Those since the last call."""
@@ -119,8 +132,12 @@ def read_hold(subject: Any, row: Mapping[str, Any], *, key: str, unread: Unread)
     except UNREADABLE:
         until_s = _NO_END_S
     what = "everything" if subject == EVERYTHING else _word(subject)
-    reason = f"the hold on {what} cannot be read, so it holds everything; burstctl release --all ends it"
-    return Hold(volume_id=None, by="burstwatch", reason=reason, placed_at_s=0, until_s=until_s)
+    ends_it = release_command(_word(subject))
+    reason = f"the hold on {what} cannot be read, so it holds everything; {ends_it} ends it"
+    damaged = what if is_volume_id(what) else None
+    return Hold(
+        volume_id=None, by="burstwatch", reason=reason, placed_at_s=0, until_s=until_s, damaged=damaged
+    )
 
 
 def read_mark(name: Any, row: Mapping[str, Any], *, key: str, unread: Unread) -> WindowMark:

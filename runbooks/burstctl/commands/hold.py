@@ -72,7 +72,8 @@ def _hold(
     placed, replaced = _place(desk, [each for each in subjects if each not in missing], lasts, reason)
     if not desk.options.json:
         for each in replaced:
-            say(printable(f"no longer counts: {hold_words(each)}", _LONGEST))
+            said = f"the hold on {each.subject}, which cannot be read" if each.damaged else hold_words(each)
+            say(printable(f"no longer counts: {said}", _LONGEST))
         for each in placed:
             show("\n".join(hang(printable(hold_words(each), _LONGEST), COLUMNS)))
         if placed:
@@ -109,7 +110,7 @@ def _place(
     ]
     with desk.recording() as recording:
         ledger = recording.shell.ledger
-        replaced = [each for each in ledger.holds(now_s) if each.volume_id in subjects]
+        replaced = [each for each in ledger.holds(now_s) if each.subject in subjects]
         for each in placed:
             ledger.place_hold(each)
     return placed, replaced

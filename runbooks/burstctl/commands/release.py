@@ -157,7 +157,10 @@ def _tell(released: Released) -> None:
     if released.hold is not None:
         hold = released.hold
         until = f"until {format_instant(hold.until_s)}, by {hold.by}: {hold.reason}"
-        said = printable(f"{subject}: released; it would have been on hold {until}", _LONGEST)
+        said = f"{subject}: released; it would have been on hold {until}"
+        if hold.damaged:
+            said = f"{subject}: released; its hold could not be read, so everything was held"
+        said = printable(said, _LONGEST)
         show("\n".join(hang(said, COLUMNS)))
     if released.contested_at_s is not None:
         since = format_instant(released.contested_at_s)

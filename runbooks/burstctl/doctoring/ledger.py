@@ -36,7 +36,7 @@ def check_holds(patient: Patient) -> Iterator[Finding]:
         words = hold_words(hold)
         if hold.volume_id is None:
             fix = "if that is over, release it; until then nothing is flipped and nothing brought back"
-            yield warning(words, fix=fix, commands=(patient.burstctl("release", "--all"),))
+            yield warning(words, fix=fix, commands=(patient.burstctl("release", hold.subject or "--all"),))
         else:
             yield ok(words)
     if len(holds) > _MOST_HOLDS:
