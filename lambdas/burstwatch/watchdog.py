@@ -139,7 +139,8 @@ def look_at(
     volumes = [volume for volume in found if volume.is_gp2 or volume.volume_id in known]
     _survey(this, volumes)
     due = as_due(this, volumes)
-    look_at_due(this, [replace(one, has_arrived=one.volume.volume_id not in known) for one in due])
+    away = {i for i, state in this.states.items() if state.unknown_reason is UnknownReason.DETACHED}
+    look_at_due(this, [replace(one, has_arrived=one.volume.volume_id not in known - away) for one in due])
     return LookedAt(report=_finish(this, only_own=True), unread=undescribed)
 
 
