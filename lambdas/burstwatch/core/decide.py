@@ -365,7 +365,7 @@ def _is_newly_silent(assessment: Assessment, before: VolumeState, policy: Policy
 
 
 def _stays_unused(assessment: Assessment, before: VolumeState, now_s: int) -> bool:
-    """Whether it was idle or detached at the last look as well, and nothing new is known: nothing is written."""
+    """Whether it was idle or detached at the last look as well, and nothing is new: nothing is written."""
     reason = assessment.unknown_reason
     if reason is not before.unknown_reason:
         return False
