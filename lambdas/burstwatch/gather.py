@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Final
 
 from burstwatch.adapters.causes import CauseReader
-from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery
+from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery, MetricsRead
 from burstwatch.adapters.ec2 import Ec2Reader
 from burstwatch.adapters.errors import AwsError, AwsFailure
 from burstwatch.core.causes import Traces
@@ -38,8 +38,8 @@ class Gathering:
     A failed call never ends the pass: what depended on it is unknown, the rest goes on. ``undescribed`` are
     the volumes that EC2 told nothing of; without ``has_whole_fleet`` nobody knows how many more there are.
     ``instance_names`` are the names of the instances that had to be asked about, by volume id.
-    ``heartbeat`` is called after each page of the fleet, and between the parts of a long pass. A pass that is
-    about some volumes ``only`` reads nothing of the whole region.
+    ``heartbeat`` is called after each page of the fleet and each batch of metrics, and between the parts of a
+    long pass. A pass that is about some volumes ``only`` reads nothing of the whole region.
     """
 
     ec2: Ec2Reader
@@ -161,7 +161,7 @@ class Gathering:
             for volume_id in ids
             for metric in ("VolumeReadOps", "VolumeWriteOps")
         ]
-        found = self.cloudwatch.read(queries, start_s=self.now_s - span_s, end_s=self.now_s)
+        found = self._read(queries, span_s)
         self._report_all({query.subject_id: failure for query, failure in found.unread.items()})
         self._report_messages(found.messages)
         pairs = zip(ids, queries[::2], queries[1::2], strict=True)
@@ -179,10 +179,15 @@ class Gathering:
 
     def _read_balances(self, volume_ids: Iterable[str], span_s: float) -> dict[str, Series | AwsFailure]:
         queries = [MetricQuery(volume_id, "BurstBalance", "Minimum") for volume_id in volume_ids]
-        found = self.cloudwatch.read(queries, start_s=self.now_s - span_s, end_s=self.now_s)
+        found = self._read(queries, span_s)
         self._report_messages(found.messages)
         answers: dict[str, Series | AwsFailure] = {q.subject_id: series for q, series in found.series.items()}
         return answers | {q.subject_id: failure for q, failure in found.unread.items()}
+
+    def _read(self, queries: Sequence[MetricQuery], span_s: float) -> MetricsRead:
+        return self.cloudwatch.read(
+            queries, start_s=self.now_s - span_s, end_s=self.now_s, on_batch=self.heartbeat
+        )
 
     def _with_balances(self, limits: Mapping[str, InstanceLimits]) -> dict[str, InstanceLimits]:
         """The same limits by instance id, with what is left in the instance's own buckets."""

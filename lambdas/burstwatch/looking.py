@@ -290,9 +290,9 @@ def _is_silent(this: Pass, assessment: Assessment) -> bool:
 
 
 def _idle(this: Pass, found: Mapping[str, Assessment]) -> list[str]:
-    """The volumes without a datapoint that need not have one: full when last seen, or never seen, and idle.
+    """The volumes without a datapoint that need not have one: they were full when last seen, and are idle.
 
-    That a volume serves nothing is read when it falls silent and once a week after that: BurstBalance comes
+    That a volume serves nothing is read when it falls silent and once a day after that: BurstBalance comes
     back with its first operation, and each time costs as much as two more looks.
     """
     policy = this.shell.policy
@@ -300,7 +300,9 @@ def _idle(this: Pass, found: Mapping[str, Assessment]) -> list[str]:
     asked: list[str] = []
     for volume_id, facts in found.items():
         state = this.states.get(volume_id)
-        if facts.unknown_reason is not UnknownReason.TELEMETRY_GAP or not may_be_idle(state, policy.cadence):
+        if facts.unknown_reason is not UnknownReason.TELEMETRY_GAP or not may_be_idle(
+            facts, state, policy.cadence, now_s=this.look.now_s, is_first_sweep=this.watched is None
+        ):
             continue
         interval_s = sweep_interval_s(facts.baseline_iops, policy.cadence)
         is_calm = state is not None and state.next_look_at_s is None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
@@ -36,7 +37,7 @@ _OWN_MINUTE_S: Final = 60
 
 
 class LeaseLostError(BurstwatchError):
-    """Another process has taken over this sweep: its results count, and this pass ends without any."""
+    """Another process has taken over this sweep: its results count, and nothing of this one is recorded."""
 
 
 @dataclass(slots=True)
@@ -95,11 +96,17 @@ def run_tick(shell: Shell, *, tick_s: int, now_s: float, kind: TickKind | None =
         this.gathering.heartbeat = lease.keep
         try:
             fingerprints = _sweep(this, sweep_s, roster, with_focus=has_focus)
+            report = _finish(this)
         except LeaseLostError:
-            return None
-        report = _finish(this)
+            if not has_focus:
+                return None
+            this = _begin(shell, tick_s=tick_s, now_s=this.gathering.time_s)
+            _focus(this)
+            report, fingerprints = _finish(this), None
         if fingerprints is not None and not this.is_stopped:
-            ledger.complete_tick(TickKind.SWEEP, sweep_s, roster=fingerprints)
+            with suppress(LeaseLostError):
+                lease.keep()
+                ledger.complete_tick(TickKind.SWEEP, sweep_s, roster=fingerprints)
     else:
         _focus(this)
         report = _finish(this)
@@ -139,7 +146,8 @@ def look_at(
     volumes = [volume for volume in found if volume.is_gp2 or volume.volume_id in known]
     _survey(this, volumes)
     due = as_due(this, volumes)
-    look_at_due(this, [replace(one, has_arrived=one.volume.volume_id not in known) for one in due])
+    away = {i for i, state in this.states.items() if state.unknown_reason is UnknownReason.DETACHED}
+    look_at_due(this, [replace(one, has_arrived=one.volume.volume_id not in known - away) for one in due])
     return LookedAt(report=_finish(this, only_own=True), unread=undescribed)
 
 
@@ -373,6 +381,7 @@ def _finish(this: Pass, *, only_own: bool = False) -> Report:
     """
     shell = this.shell
     look_into_drains(this)
+    this.gathering.heartbeat()
     changes = [*this.forgotten, *(d.change for d in this.decisions if d.change is not None)]
     changes += announce_windows(this.in_window, policy=shell.policy, place=shell.place, now_s=this.look.now_s)
     began = monotonic()

@@ -9,7 +9,7 @@ from burstlab.clock import LabClock
 from burstlab.endpoint import ACCESS_KEY, Endpoint
 from burstlab.fleet import LabFleet, LabSettings
 from burstlab.volume import LabVolume
-from burstwatch.adapters import ec2
+from burstwatch.adapters import cloudwatch, ec2
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.bootstrap import build_shell
 from burstwatch.core.ledger import TickKind
@@ -130,6 +130,57 @@ def test_a_sweep_that_lost_its_lease_ends_without_completing(region):
     region.on_page = another_process
     assert region.tick(TickKind.SWEEP) is None
     assert region.ledger.roster() is None
+
+
+def test_a_sweep_that_waits_for_cloudwatch_keeps_its_lease(region, monkeypatch):
+    monkeypatch.setattr(cloudwatch, "BATCH_SIZE", 5)
+    claims = []
+    read_batches = region.shell.cloudwatch.read_batches
+
+    def slow_batches(queries, start_s, end_s):
+        for batch in read_batches(queries, start_s, end_s):
+            region.time_s += 40.0
+            tick_s = int(region.time_s // 300) * 300
+            claims.append(region.ledger.claim_tick(TickKind.SWEEP, tick_s, now_s=region.time_s, lease_s=50.0))
+            yield batch
+
+    monkeypatch.setattr(region.shell.cloudwatch, "read_batches", slow_batches)
+    assert region.tick(TickKind.SWEEP) is not None
+    assert len(claims) >= 7
+    assert not any(claims)
+    assert region.ledger.roster().tick_s == START_S
+
+
+def test_a_sweep_that_loses_its_lease_while_it_assesses_records_nothing(region, monkeypatch):
+    read = region.shell.cloudwatch.read
+
+    def hangs(queries, **span):
+        found = read(queries, **span)
+        region.time_s += 60.0
+        region.ledger.claim_tick(TickKind.SWEEP, START_S, now_s=region.time_s, lease_s=5000.0)
+        return found
+
+    monkeypatch.setattr(region.shell.cloudwatch, "read", hangs)
+    assert region.tick(TickKind.SWEEP) is None
+    assert not region.ledger.states()
+    assert region.ledger.roster() is None
+
+
+def test_a_tick_that_loses_its_sweep_still_looks_at_the_volumes_in_focus(region):
+    assert len(region.tick(None).decisions) == 35
+    assert all(state.next_look_at_s for state in region.ledger.states().values())
+    region.per_page_s = 60.0
+    focus_s = START_S + 300
+
+    def another_process():
+        region.on_page = lambda: None
+        assert region.ledger.claim_tick(TickKind.SWEEP, focus_s, now_s=region.time_s, lease_s=50.0)
+
+    region.on_page = another_process
+    report = region.tick(None, minute=5)
+    assert len(report.decisions) == 35
+    assert region.ledger.roster().tick_s == START_S, "the sweep is the other's to complete"
+    assert not region.ledger.claim_tick(TickKind.FOCUS, focus_s, now_s=region.time_s + 1000, lease_s=50.0)
 
 
 def test_no_sweep_is_lost_when_the_function_is_stopped_in_the_middle_of_one(region):

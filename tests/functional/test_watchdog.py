@@ -253,6 +253,54 @@ def test_an_idle_volume_that_wakes_up_is_watched_from_its_first_datapoint_on(lab
     assert [alert.level for alert in recorder.alerts][:2] == [Level.WARNING, Level.CRITICAL]
 
 
+def test_a_volume_seen_empty_is_not_idle_after_a_detach_of_less_than_it_takes_to_refill(
+    lab, shell, ledger, recorder
+):
+    """8 GiB refill in 15 hours."""
+    lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
+    host = "i-0bbbbbbbbbbbbbbbb"
+    lab.fleet.add(LabVolume(size_gib=334, instance_id=host))
+    volume_id = lab.fleet.add(LabVolume(size_gib=8, balance_pct=0, load="steady:3000"))
+    warm_up(lab)
+    tick_for(shell, lab, 5)
+    assert recorder.kinds == [AlertKind.EXHAUSTED]
+    lab.fleet.set_load(volume_id, "idle")
+    lab.fleet.detach(volume_id)
+    tick_for(shell, lab, 45)
+    assert ledger.states()[volume_id].balance_pct == pytest.approx(0, abs=1)
+    lab.client("ec2").attach_volume(VolumeId=volume_id, InstanceId=host, Device="/dev/sdf")
+    tick_for(shell, lab, 60)
+    assert ledger.states()[volume_id].unknown_reason is UnknownReason.TELEMETRY_GAP
+    assert recorder.kinds[-1] is AlertKind.TELEMETRY_GAP
+
+
+def test_a_volume_that_publishes_nothing_in_the_first_sweep_is_idle_only_if_attached_for_long_enough(
+    lab, shell, ledger
+):
+    lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
+    old, young = (
+        lab.fleet.add(LabVolume(size_gib=8, attached_at=START - timedelta(hours=hours))) for hours in (15, 14)
+    )
+    warm_up(lab)
+    shell_ticks = tick_for(shell, lab, 30)
+    assert len(shell_ticks) == 30
+    found = {volume_id: ledger.states()[volume_id].unknown_reason for volume_id in (old, young)}
+    assert found == {old: UnknownReason.IDLE, young: UnknownReason.TELEMETRY_GAP}
+    tick_for(shell, lab, 60)
+    assert ledger.states()[young].unknown_reason is UnknownReason.IDLE
+
+
+def test_a_young_volume_that_was_seen_full_is_idle_when_it_falls_silent(lab, shell, ledger, recorder):
+    lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
+    volume_id = lab.fleet.add(LabVolume(size_gib=8, attached_at=START - timedelta(hours=1), load="steady:50"))
+    warm_up(lab)
+    tick_for(shell, lab, 10)
+    lab.fleet.set_load(volume_id, "idle")
+    tick_for(shell, lab, 90)
+    assert ledger.states()[volume_id].unknown_reason is UnknownReason.IDLE
+    assert recorder.kinds == []
+
+
 def test_a_volume_that_falls_silent_when_it_is_not_full_is_a_gap_even_if_it_serves_nothing(
     lab, shell, recorder
 ):

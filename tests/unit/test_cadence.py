@@ -88,15 +88,13 @@ def test_a_volume_whose_rule_leaves_no_whole_tick_is_swept_at_each():
     )
 
 
-def test_an_idle_volume_is_checked_again_once_a_week_whichever_its_tick():
+def test_an_idle_volume_is_checked_again_once_a_day_whichever_its_tick():
     day, every_s = 86_400, 900
     for number in range(20):
         times = range(0, 28 * day, every_s)
         looks = [s for s in times if is_rechecked(f"vol-{number}", s, every_s, CADENCE)]
-        assert [later - earlier for earlier, later in itertools.pairwise(looks)] == [7 * day] * (
-            len(looks) - 1
-        )
-        assert len(looks) == 4
+        assert [later - earlier for earlier, later in itertools.pairwise(looks)] == [day] * (len(looks) - 1)
+        assert len(looks) == 28
 
 
 def test_a_reading_older_than_the_lag_counts_with_its_own_age():

@@ -317,12 +317,16 @@ def test_a_volume_that_needs_no_watching_any_more_closes_its_alert(volume, evide
     assert memory.look("12:55", GAP, volume=volume, **evidence).alerts == ()
 
 
-def test_a_volume_that_was_detached_is_forgotten():
+def test_a_volume_that_was_detached_is_forgotten_when_its_bucket_has_had_time_to_refill():
     memory = Memory()
-    memory.look("12:00", critical())
-    decision = memory.look("12:01", GAP, volume=a_volume(attached=False))
-    assert decision.change.state is None
+    known = memory.look("10:00", critical("09:58")).change.state
+    assert known.balance_pct < 50
+    decision = memory.look("10:01", GAP, volume=a_volume(attached=False))
+    assert decision.change.state.balance_pct == known.balance_pct
     assert dict(decision.change.entries[0].body) == {"from": "critical", "to": "unknown"}
+    assert memory.look("10:10", GAP, volume=a_volume(attached=False)).change is None, "nothing is written"
+    decision = memory.look("23:59", GAP, volume=a_volume(size_gib=334, attached=False))
+    assert decision.change.state is None
 
 
 def test_an_attached_again_volume_keeps_its_level_while_it_is_too_new():

@@ -94,8 +94,18 @@ class CloudWatchReader:
         self._workers = workers
         self._pace = _Pace(datapoints_per_s, monotonic, sleep)
 
-    def read(self, queries: Iterable[MetricQuery], start_s: float, end_s: float) -> MetricsRead:
-        """The samples whose minute begins in ``[start_s, end_s)``, which is at most 15 days ago."""
+    def read(
+        self,
+        queries: Iterable[MetricQuery],
+        start_s: float,
+        end_s: float,
+        *,
+        on_batch: Callable[[], None] = lambda: None,
+    ) -> MetricsRead:
+        """The samples whose minute begins in ``[start_s, end_s)``, which is at most 15 days ago.
+
+        ``on_batch`` is called after each batch of 500 queries.
+        """
         series: dict[MetricQuery, Series] = {}
         unread: dict[MetricQuery, AwsFailure] = {}
         messages: list[str] = []
@@ -103,6 +113,7 @@ class CloudWatchReader:
             series.update(batch.series)
             unread.update(batch.unread)
             messages += batch.messages
+            on_batch()
         return MetricsRead(series=series, unread=unread, messages=messages)
 
     def read_batches(

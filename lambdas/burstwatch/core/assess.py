@@ -44,7 +44,7 @@ class Evidence:
     ``changing_to`` is what a flip under way makes of it, in words: until it is back its balance says nothing.
     ``known_at_s`` is the end of the newest datapoint that an earlier look brought back. ``unused_since_s`` is
     when earlier looks first found no running instance that has it, None if the last look found one.
-    ``is_idle`` says that a volume which was full when last seen, or never seen, serves no operations: it need
+    ``is_idle`` says that a volume that may be idle (``decide.may_be_idle``) serves no operations: it need
     not publish.
     """
 

@@ -47,7 +47,7 @@ def focus_interval_s(credits_left: float, baseline: int, cadence: CadencePolicy,
     return max(1, int(longest // minute)) * minute
 
 
-RECHECK_S: Final = 7 * 24 * 3600
+RECHECK_S: Final = 24 * 3600
 """A volume that is taken for idle has its operations read again this often: each time costs two metrics."""
 
 

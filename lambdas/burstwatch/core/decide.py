@@ -32,7 +32,7 @@ from burstwatch.core.propose import Proposal, propose
 from burstwatch.core.stall import FRESH_S, Stall
 from burstwatch.core.story import Event, announce, describe_host, enter
 from burstwatch.core.tags import Wishes
-from burstwatch.core.volume import CREDITS_PER_PCT, Volume, worst_drain_per_s
+from burstwatch.core.volume import CREDITS_PER_PCT, Volume, refill_time_s, worst_drain_per_s
 from burstwatch.core.want import Around, Want, can_burst
 from burstwatch.core.words import format_duration
 
@@ -152,7 +152,7 @@ def decide(
         interval_s = _FOCUS_S
     is_plain = not wishes.is_critical and around.windows is None and around.stall is None
     is_calm = state is None and level is Level.OK and interval_s is None
-    if is_plain and (is_calm or _stays_idle(assessment, before)):
+    if is_plain and (is_calm or _stays_unused(assessment, before, now_s)):
         return _stay_calm(assessment, level, wishes, policy)
     step = Step(state=before)
     if around.sighting is not None:
@@ -326,12 +326,28 @@ def _stay_calm(assessment: Assessment, level: Level, wishes: Wishes, policy: Pol
     )
 
 
-def may_be_idle(state: VolumeState | None, cadence: CadencePolicy) -> bool:
-    """Whether a volume that falls silent may be idle: it was full, as far as known, and nothing goes on."""
-    if state is None:
+def may_be_idle(
+    assessment: Assessment,
+    state: VolumeState | None,
+    cadence: CadencePolicy,
+    *,
+    now_s: float,
+    is_first_sweep: bool = False,
+) -> bool:
+    """Whether a volume without datapoints may be idle: it was full when last seen, and nothing goes on.
+
+    One without a state was calm when it was last seen, except in the first sweep. One whose balance was never
+    seen counts as full once it has been attached for as long as an empty bucket takes to refill.
+    """
+    if state is not None and (state.level.is_alerting or state.flip is not None):
+        return False
+    if state is not None and state.balance_pct is not None:
+        return state.balance_pct >= cadence.calm_from_pct
+    if not is_first_sweep if state is None else state.unknown_reason is UnknownReason.IDLE:
         return True
-    is_full = state.balance_pct is None or state.balance_pct >= cadence.calm_from_pct
-    return is_full and not state.level.is_alerting and state.flip is None
+    volume = assessment.volume
+    attached_s = now_s - (volume.attached_at or volume.created_at).timestamp()
+    return attached_s >= refill_time_s(assessment.baseline_iops)
 
 
 def _is_newly_silent(assessment: Assessment, before: VolumeState, policy: Policy, now_s: int) -> bool:
@@ -348,11 +364,23 @@ def _is_newly_silent(assessment: Assessment, before: VolumeState, policy: Policy
     return since_s is None or now_s - since_s < policy.cadence.metric_lag.total_seconds()
 
 
-def _stays_idle(assessment: Assessment, before: VolumeState) -> bool:
-    """Whether it was idle at the last look as well, and nothing else is known of it: nothing is written."""
-    is_idle = assessment.unknown_reason is UnknownReason.IDLE is before.unknown_reason
+def _stays_unused(assessment: Assessment, before: VolumeState, now_s: int) -> bool:
+    """Whether it was idle or detached at the last look as well, and nothing is new: nothing is written."""
+    reason = assessment.unknown_reason
+    if reason is not before.unknown_reason:
+        return False
+    is_idle = reason is UnknownReason.IDLE
+    is_refilling = before.balance_pct is not None and not _is_refilled(assessment, before, now_s)
     is_quiet = before.next_look_at_s is None and not before.gap_alerted and before.missing_since_s is None
-    return is_idle and is_quiet and not before.has_moved and before.stall is None
+    is_unused = is_idle or (reason is UnknownReason.DETACHED and is_refilling)
+    return is_unused and is_quiet and not before.has_moved and before.stall is None
+
+
+def _is_refilled(assessment: Assessment, state: VolumeState, now_s: int) -> bool:
+    """Whether the balance last seen is so old that the bucket of an unused volume has refilled since."""
+    if state.balance_pct is None or state.balance_at_s is None:
+        return True
+    return now_s - state.balance_at_s >= refill_time_s(assessment.baseline_iops, state.balance_pct)
 
 
 def miss(state: VolumeState, look: Look) -> Change | None:
@@ -436,6 +464,8 @@ def _after(
         unknown_reason=reason,
         missing_since_s=None,
     )
+    if reason is UnknownReason.DETACHED and _is_refilled(assessment, before, now_s):
+        touched = replace(touched, balance_pct=None, balance_at_s=None)
     if reason is not None:
         since_s = before.unknown_since_s if before.unknown_reason is reason else now_s
         is_leaving = before.flip is not None and before.flip.is_under_way
@@ -621,7 +651,8 @@ _REMEMBERED: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED, Unknow
 
 def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
     """Whether forgetting this state would change a later decision."""
-    remembered = state.unknown_reason in _REMEMBERED
+    is_refilling = state.unknown_reason is UnknownReason.DETACHED and state.balance_pct is not None
+    remembered = state.unknown_reason in _REMEMBERED or is_refilling
     is_watched = state.level is not Level.OK or state.next_look_at_s is not None
     is_told = state.gap_alerted or state.critical_told or state.missed_told_s is not None
     waits = state.retry_at_s is not None and state.retry_at_s > now_s

@@ -34,6 +34,11 @@ def worst_drain_per_s(baseline: int) -> int:
     return max(0, BURST_IOPS - baseline)
 
 
+def refill_time_s(baseline: int, from_pct: float = 0.0) -> float:
+    """Seconds until a bucket that holds ``from_pct`` is full, if nothing is taken from it."""
+    return max(0.0, 100 - from_pct) * CREDITS_PER_PCT / baseline
+
+
 def gp2_throughput_mib_s(size_gib: int) -> int:
     """Throughput a gp2 volume of this size may reach in MiB/s: 128 up to 170 GiB, 250 above."""
     return 128 if size_gib <= 170 else 250  # noqa: PLR2004 - AWS's own threshold, used here only
