@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from hashlib import sha256
+from typing import Final
 
 from burstwatch.adapters.flip_queue import FlipRequest
 from burstwatch.core.decide import Decision
@@ -14,6 +16,13 @@ from burstwatch.core.propose import demand_of
 from burstwatch.core.report import urgency_of
 from burstwatch.flip import carry_out
 from burstwatch.looking import Pass
+
+_MOST_REPEATS: Final = 20
+"""How many volumes whose last request was refused are requested again by one pass, in turn.
+
+Each request costs the flip function a dozen reads. With two requests at a time and two seconds for each,
+these are 20 seconds of a minute: a new request waits no longer, however many volumes a cap refuses.
+"""
 
 
 def act(this: Pass, recorded: AbstractSet[str]) -> None:
@@ -42,7 +51,7 @@ def act(this: Pass, recorded: AbstractSet[str]) -> None:
     if orders and this.shell.modifier is not None:
         this.outcomes |= carry_out(this.shell, orders, this.gathering)
     elif orders:
-        _request(this, orders)
+        _request(this, _in_turn(this, orders, states))
 
 
 def _states_now(this: Pass) -> Mapping[str, VolumeState | None]:
@@ -51,6 +60,36 @@ def _states_now(this: Pass) -> Mapping[str, VolumeState | None]:
         decision.volume_id: decision.change.state if decision.change else this.states.get(decision.volume_id)
         for decision in this.decisions
     }
+
+
+def _in_turn(this: Pass, orders: Sequence[Order], states: Mapping[str, VolumeState | None]) -> list[Order]:
+    """The orders to request now, the most urgent first: all that are new, and some that were refused before.
+
+    Which of those have their turn changes each minute, by a hash as with sweeps; nothing is stored.
+    """
+    refused_by = {order.volume_id: _refused_by(states[order.volume_id]) for order in orders}
+    minute = this.look.tick_s // 60
+    repeats = sorted(
+        (order for order in orders if refused_by[order.volume_id]),
+        key=lambda order: sha256(f"{minute} {order.volume_id}".encode()).digest(),
+    )
+    waiting = {order.volume_id for order in repeats[_MOST_REPEATS:]}
+    for volume_id in waiting:
+        guard = refused_by[volume_id]
+        assert guard is not None
+        reason = f"it was refused before, as {len(repeats)} volumes were, and waits for its turn"
+        refusal = Refusal(guard=guard, reason=reason)
+        this.outcomes[volume_id] = Outcome(done=Done.REFUSED, because=str(refusal), refusal=refusal)
+    chosen = (order for order in orders if order.volume_id not in waiting)
+    return sorted(chosen, key=lambda order: (order.urgency, order.volume_id))
+
+
+def _refused_by(state: VolumeState | None) -> Guard | None:
+    """The guard that refused the last request, if it may still; a hold or detachment is seen to be over."""
+    told = state.refusal_told if state is not None else None
+    if told not in set(Guard) or told in (Guard.HELD, Guard.DETACHED):
+        return None
+    return Guard(told)
 
 
 def _request(this: Pass, orders: Sequence[Order]) -> None:

@@ -73,6 +73,10 @@ _OF_LEDGER: Final = _CONFIG.merge(Config(connect_timeout=2, read_timeout=4))
 """In a function: what must be remembered of a call to AWS is to be written after one that took long."""
 
 
+_OF_QUEUE: Final = _CONFIG.merge(Config(connect_timeout=1, read_timeout=3))
+"""A repeat does no harm: the queue drops a request that it knows, and one put back twice is put back."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How long the clients of a function wait at most, and the ``limit`` of its invocation."""
@@ -288,6 +292,11 @@ def build_parameters_client(session: Session, calls: CallCounter) -> Any:
 def build_topic_client(session: Session, calls: CallCounter) -> Any:
     """A client of SNS that is sent to once: an alert that it does not take waits in the ledger."""
     return build_client(session, "sns", calls, config=_AT_ONCE)
+
+
+def build_queue_client(session: Session, calls: CallCounter) -> Any:
+    """The client for flip requests: a request must go back to the queue also in the last seconds."""
+    return build_client(session, "sqs", calls, config=_OF_QUEUE)
 
 
 class _LateClient:

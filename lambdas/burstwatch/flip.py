@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Final
 
 from burstwatch.adapters.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear, guard_of
-from burstwatch.adapters.errors import AwsError, AwsFailure, FailureKind
+from burstwatch.adapters.errors import AwsError, AwsFailure, FailureKind, OutOfTimeError
 from burstwatch.core.alerts import AlertKind
 from burstwatch.core.availability import remember_refusal
 from burstwatch.core.caps import caps_for, refuse_fleet_cap, refuse_spend_cap
@@ -56,6 +56,9 @@ UNREAD: Final = "unread"
 SEND_WITHIN_S: Final = 30.0
 """An intent older than this is not sent any more: another process may soon conclude that it never was."""
 
+_FRESH_FOR_S: Final = 5.0
+"""Volumes read longer ago are read again before one of them is modified: people detach and tag them."""
+
 _THROTTLED_S: Final = 60
 _TELL_THROTTLED_FROM: Final = 3
 """AWS throttles a burst of modifications: one refused for that is tried again, and told when it goes on."""
@@ -64,7 +67,8 @@ _TRIES: Final = 5
 _LIMITED: Final = (VolumeType.IO1, VolumeType.IO2)
 
 
-_STOPPED: Final = Outcome(done=Done.NONE, because="the watchdog was stopped; the next pass asks for it")
+STOPPED: Final = Outcome(done=Done.NONE, because="the watchdog was stopped; the next pass asks for it")
+"""What becomes of an order that ``shell.should_stop`` came before."""
 
 
 @dataclass(slots=True)
@@ -74,10 +78,10 @@ class _Reading:
     shell: Shell
     gathering: Gathering
     now_s: float
-    volumes: dict[str, Volume]
     missing: frozenset[str]
     facts: dict[str, Facts]
     iops_used: dict[VolumeType, int | None] = field(default_factory=dict)
+    read_at: float = 0.0
 
     def plan(self, order: Order) -> Plan:
         """The plan for an order; asks for the account's quota where the target counts against one."""
@@ -98,6 +102,22 @@ class _Reading:
             used = self.iops_used.get(target.volume_type)
             if used is not None:
                 self.iops_used[target.volume_type] = used + (target.iops or 0)
+
+    def keep_fresh(self, remaining: Sequence[Order]) -> None:
+        """Describe the volumes of the remaining orders again, all at once, if that was too long ago."""
+        if monotonic() - self.read_at < _FRESH_FOR_S:
+            return
+        read_at = monotonic()
+        ids = {order.volume_id for order in remaining} & self.facts.keys()
+        found, missing = self.gathering.by_id(ids)
+        volumes = {volume.volume_id: volume for volume in found}
+        self.missing |= frozenset(missing)
+        for volume_id in ids:
+            facts = self.facts.pop(volume_id)
+            if (volume := volumes.get(volume_id)) is not None:
+                wishes = read_tags(volume.tags, self.shell.policy.mode)
+                self.facts[volume_id] = replace(facts, volume=volume, wishes=wishes)
+        self.read_at = read_at
 
     def refresh(self, volume_id: str) -> None:
         """Take the ledger's newest word on a volume."""
@@ -141,12 +161,12 @@ def carry_out(shell: Shell, orders: Iterable[Order], gathering: Gathering) -> di
     asked: dict[str, Future[Outcome]] = {}
     free = Semaphore(WORKERS)
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="flip") as pool:
-        for order in ordered:
-            if lost := _lost(reading, order.volume_id):
-                outcomes[order.volume_id] = lost
-                continue
+        for number, order in enumerate(ordered):
             free.acquire()
-            begun = _STOPPED if shell.should_stop() else _begin(reading, order)
+            reading.keep_fresh(ordered[number:])
+            begun = _lost(reading, order.volume_id) or (
+                STOPPED if shell.should_stop() else _begin(reading, order)
+            )
             if isinstance(begun, Outcome):
                 outcomes[order.volume_id] = begun
                 free.release()
@@ -163,7 +183,7 @@ def carry_out(shell: Shell, orders: Iterable[Order], gathering: Gathering) -> di
 
 
 def _read(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> _Reading:
-    ids = {order.volume_id for order in orders}
+    ids, read_at = {order.volume_id for order in orders}, monotonic()
     found, missing = gathering.by_id(ids)
     volumes = {volume.volume_id: volume for volume in found}
     leaving = [
@@ -190,7 +210,8 @@ def _read(shell: Shell, orders: Sequence[Order], gathering: Gathering) -> _Readi
         for volume_id, volume in volumes.items()
         if volume_id not in unread
     }
-    return _Reading(shell, gathering, gathering.now_s, volumes, frozenset(missing), facts)
+    now_s = gathering.now_s
+    return _Reading(shell, gathering, now_s, frozenset(missing), facts, read_at=read_at)
 
 
 def _blank(volume_id: str) -> VolumeState:
@@ -384,7 +405,7 @@ class _Task:
         named = guard_of(failure.code, failure.message)
         kind = AlertKind.FLIP_FAILED if named is None else AlertKind.FLIP_REFUSED
         now_s = self.plan.facts.now_s
-        is_passing = failure.kind is FailureKind.RETRYABLE
+        is_passing = failure.kind is FailureKind.RETRYABLE or failure.code == OutOfTimeError.__name__
         unread = ""
         if is_passing:
             retry_at_s = now_s + _THROTTLED_S

@@ -17,6 +17,7 @@ from operators_desk import (
 )
 
 from burstlab.faults import Fault
+from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.core.ledger import Change
 from burstwatch.core.prices import Configuration, VolumeType
 
@@ -57,6 +58,36 @@ def test_an_opted_in_volume_is_flipped_told_and_no_cause_for_attention(desk, lab
     assert f"flipped: {volume_id} (ci-7): critical: at this pace it is dry within 15 min" in ran.err
     assert ran.out.splitlines()[0].split()[5:7] == ["(UTC)", "FLIP"]
     assert "flipped now" in ran.out
+
+
+@pytest.mark.parametrize("is_tagged", [True, False], ids=["detached", "tag removed"])
+def test_a_volume_that_changes_while_others_are_modified_is_left_alone(desk, lab, monkeypatch, is_tagged):
+    monkeypatch.setattr("burstwatch.flip._FRESH_FOR_S", 0.0, raising=False)
+    monkeypatch.setattr("burstwatch.flip.WORKERS", 1)
+    volumes = {add_exhausted(lab, f"ci-{number}", tags=AUTO) for number in range(4)}
+    modify = Ec2Modifier.modify
+
+    def modify_while_people_act(modifier, volume_id, *given, **named):
+        for other in volumes - {volume_id}:
+            if is_tagged:
+                lab.fleet.detach(other)
+            else:
+                lab.client("ec2").delete_tags(Resources=[other], Tags=[{"Key": key} for key in AUTO])
+        monkeypatch.setattr(Ec2Modifier, "modify", modify)
+        return modify(modifier, volume_id, *given, **named)
+
+    monkeypatch.setattr(Ec2Modifier, "modify", modify_while_people_act)
+    desk.run("watch", "--act", "--once")
+    assert asked(lab) == 1
+
+
+def test_volumes_read_a_moment_ago_are_not_read_again_for_each_modification(desk, lab):
+    for number in range(10):
+        add_exhausted(lab, f"ci-{number}", tags=AUTO)
+    before = lab.faults.calls().get("DescribeVolumes", 0)
+    desk.run("watch", "--act", "--once")
+    assert asked(lab) == 10
+    assert lab.faults.calls()["DescribeVolumes"] - before <= 5
 
 
 def test_without_act_it_says_so_and_modifies_nothing(desk, lab):

@@ -1,12 +1,15 @@
 """The flip function as SQS invokes it: over real HTTP, against the lab and a FIFO queue."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import some_functions as some_functions_module
 from operators_desk import OperatorsDesk, add_critical, add_exhausted, asked, modified
 from some_functions import AUTO, Functions, a_message, failures, some_functions
 
 from burstlab.faults import Fault
+from burstwatch.adapters.ec2_modify import Ec2Modifier
 from burstwatch.adapters.flip_queue import FlipQueue
 from burstwatch.core.flips import Hold
 from burstwatch.handlers import flip
@@ -34,6 +37,26 @@ def wanting(functions, lab):
     functions.watch("sweep")
     assert functions.kinds() == ["BurstBalanceDraining"]
     return volume_id
+
+
+def time_passes_at(monkeypatch, owner, name, *, left_ms):
+    """When this is called, no more of the invocation is left than this."""
+    real = getattr(owner, name)
+
+    def slow(*given, **named):
+        context.left_ms = left_ms
+        return real(*given, **named)
+
+    context = SimpleNamespace(left_ms=some_functions_module.TIME_LEFT_MS)
+    a_context = some_functions_module.a_context
+
+    def timed(*given):
+        found = a_context(*given)
+        found.get_remaining_time_in_millis = lambda: context.left_ms
+        return found
+
+    monkeypatch.setattr(owner, name, slow)
+    monkeypatch.setattr(some_functions_module, "a_context", timed)
 
 
 def place_hold(functions, volume_id=None):
@@ -182,6 +205,7 @@ def test_a_message_that_is_too_old_is_dropped_and_that_is_said(functions, lab, w
     said = functions.flip(records)
     assert (asked(lab), failures(said)) == (0, set())
     assert "asked for 8 min ago, too long" in the_line(said, wanting)["message"]
+    assert said.metrics["FlipsFailed"] == 1
     assert functions.requests() == []
 
 
@@ -254,6 +278,43 @@ def test_a_request_that_failed_is_put_back_for_a_minute(functions, lab, wanting,
     lab.faults.clear()
     functions.flip()
     assert len(put_back) == 1
+
+
+def test_a_poison_message_is_put_back_at_once_and_does_not_hold_up_its_group(functions, lab, monkeypatch):
+    put_back = []
+    monkeypatch.setattr(FlipQueue, "put_back", lambda _, handle, after_s: put_back.append(after_s))
+    functions.invoke("flip", {"Records": [a_message("?") | {"receiptHandle": "a-handle"}]})
+    assert put_back == [0]
+
+
+def test_a_request_that_failed_slowly_is_still_put_back(functions, lab, wanting, monkeypatch):
+    lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
+    time_passes_at(monkeypatch, flip, "order_now", left_ms=10_000)
+    [record] = functions.requests()
+    said = functions.invoke("flip", {"Records": [record]})
+    assert failures(said) == {record["messageId"]}
+    assert lab.faults.calls()["ChangeMessageVisibility"] == 1
+    assert not any("ChangeMessageVisibility" in warning for warning in said.warnings)
+
+
+def test_no_intent_is_recorded_that_there_is_no_time_to_send(functions, lab, wanting, monkeypatch):
+    time_passes_at(monkeypatch, flip, "carry_out", left_ms=23_000)
+    monkeypatch.setattr("burstwatch.adapters.time_limit._TO_FINISH_S", 0.0)
+    [record] = functions.requests()
+    said = functions.flip([record])
+    assert (asked(lab), failures(said)) == (0, {record["messageId"]})
+    assert functions.history(wanting) == []
+    assert "too little of the invocation is left to modify" in said.text
+
+
+def test_a_modification_that_was_not_sent_for_lack_of_time_is_tried_again_quietly(
+    functions, lab, wanting, monkeypatch
+):
+    time_passes_at(monkeypatch, Ec2Modifier, "modify", left_ms=12_000)
+    said = functions.flip()
+    assert (asked(lab), failures(said)) == (0, set())
+    assert functions.kinds() == []
+    assert "OutOfTimeError" in said.text
 
 
 def test_a_request_that_cannot_be_put_back_fails_all_the_same(functions, lab, wanting):

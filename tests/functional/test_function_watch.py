@@ -700,6 +700,31 @@ def test_an_operators_hold_on_everything_stops_the_asking_once_people_know(funct
     assert asked(lab) == 0
 
 
+def test_many_refused_volumes_do_not_hold_up_the_request_for_a_new_one(functions, lab, monkeypatch):
+    """A pass requests again what was refused for a few volumes only, and in turn for all."""
+    functions.deploy_policy("version: 1\nflip:\n  fleet_cap: 1\n")
+    lab.clock.advance(29)
+    monkeypatch.setattr("burstwatch.acting._MOST_REPEATS", 2, raising=False)
+    volumes = [add_exhausted(lab, f"ci-{number}", tags=AUTO) for number in range(6)]
+    functions.tick()
+    while functions.carry_out():
+        pass
+    assert asked(lab) == 1
+    refused = {volume_id for volume_id in volumes if not modified(lab, volume_id)}
+    urgent = add_critical(lab, "urgent", tags=AUTO)
+    functions.tick(4)
+    requested = {each["MessageGroupId"] for each in functions.asked()}
+    assert urgent in requested
+    assert len(requested & refused) == 2
+    seen = set(requested)
+    for _ in range(20):
+        functions.tick(1)
+        found = {each["MessageGroupId"] for each in functions.asked()}
+        assert len(found & refused) <= 2
+        seen |= found
+    assert refused <= seen
+
+
 def test_volumes_that_ec2_does_not_describe_count_as_unread(functions, lab):
     """Whoever revokes the permission to describe must not make the watchdog blind in silence."""
     add_critical(lab, tags=AUTO)

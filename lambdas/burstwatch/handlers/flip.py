@@ -13,7 +13,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.words import format_duration
-from burstwatch.flip import UNREAD, carry_out
+from burstwatch.flip import STOPPED, UNREAD, carry_out
 from burstwatch.function_settings import FunctionClock
 from burstwatch.handlers.footing import Footing, account_of, stand
 from burstwatch.observability import Field, Instruments, Metric, instrumented
@@ -25,8 +25,14 @@ _AGAIN_AFTER_S: Final = 60
 _ATTEMPTS: Final = 2
 """Of each read: the queue brings the request again, and there is one invocation's time for all its calls."""
 
-_LEAST_LEFT_S: Final = 20.0
+_LEAST_LEFT_S: Final = 30.0
 """A request begins only with so much of the invocation left."""
+
+_AFTER_READS_S: Final = 25.0
+"""No read is sent with less of the invocation left, so that a request that failed can still be put back."""
+
+_TO_MODIFY_S: Final = 24.0
+"""No intent is recorded with less left: to write it, to send the modification and to write the answer."""
 
 _MOST_AHEAD_S: Final = 60
 """Clocks of machines differ by less; a request from later than this was not sent by a tick."""
@@ -58,8 +64,10 @@ def handler(event: Any, context: Any, say: Instruments) -> Any:
             with _loudly(say, attributes.get("MessageGroupId")):
                 _check_time(say.left_s())
                 run(record.body, footing, say, wall_s=time.time())
-        except Exception:
-            _put_back(record.raw_event.get("receiptHandle"), footing, say)
+        except Exception as error:
+            # A poison message never succeeds: it must not hold up the other requests of its group.
+            after_s = 0 if isinstance(error, PoisonError) else _AGAIN_AFTER_S
+            _put_back(record.raw_event.get("receiptHandle"), after_s, footing, say)
             raise
 
     processor = SqsFifoPartialProcessor(skip_group_on_error=True)
@@ -86,10 +94,10 @@ def _loudly(say: Instruments, volume_id: str | None) -> Iterator[None]:
         raise
 
 
-def _put_back(receipt_handle: str | None, footing: Footing, say: Instruments) -> None:
+def _put_back(receipt_handle: str | None, after_s: int, footing: Footing, say: Instruments) -> None:
     """Have a failed request tried again soon; where that fails it is when the queue's time-out is over."""
     if footing.queue is not None and receipt_handle:
-        trouble = footing.queue.put_back(receipt_handle, _AGAIN_AFTER_S)
+        trouble = footing.queue.put_back(receipt_handle, after_s)
         if trouble is not None:
             say.warn(trouble)
 
@@ -103,6 +111,7 @@ def run(body: str, footing: Footing, say: Instruments, *, wall_s: float) -> Outc
     Raises:
         PoisonError: the watchdog sends no such request.
         UnreadError: AWS did not say how the volume is.
+        NoTimeError: reading took so long that a modification could not be sent any more.
     """
     try:
         request, now_s = _read(body, footing.settings.clock, wall_s)
@@ -115,14 +124,24 @@ def run(body: str, footing: Footing, say: Instruments, *, wall_s: float) -> Outc
     late_s = now_s - request.time_s
     if late_s > shell.policy.cadence.act_lead.total_seconds():
         say.warn(f"asked for {format_duration(late_s)} ago, too long to be still wanted", told)
+        say.measure(Metric.FLIPS_FAILED, 1)
         return None
     if shell.modifier is None:
         say.warn("not done: this deployment only proposes", told)
         return None
     shell.calls.reset()
+    shell.calls.limit_reads(say.left_s() - _AFTER_READS_S)
     gathering = replace(shell.gathering(now_s), only=frozenset({volume_id}))
     found = order_now(shell, volume_id, request.direction, gathering)
-    outcome = carry_out(shell, [found], gathering)[volume_id] if isinstance(found, Order) else found
+    if isinstance(found, Order):
+        shell = replace(shell, should_stop=lambda: say.left_s() < _TO_MODIFY_S)
+        outcome = carry_out(shell, [found], gathering)[volume_id]
+        if outcome is STOPPED:
+            raise NoTimeError(
+                f"too little of the invocation is left to modify {volume_id}: reading took long"
+            )
+    else:
+        outcome = found
     if (metric := _METRICS.get(outcome.done)) is not None:
         say.measure(metric, 1)
     code = outcome.error_code or (str(outcome.refusal.guard) if outcome.refusal else None)

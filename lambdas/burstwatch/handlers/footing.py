@@ -26,10 +26,10 @@ from burstwatch.adapters.time_limit import TimeLimit
 from burstwatch.bootstrap import (
     WORKERS,
     Patience,
-    build_client,
     build_ledger_client,
     build_modifier,
     build_parameters_client,
+    build_queue_client,
     build_shell,
     build_topic_client,
     open_session,
@@ -99,7 +99,7 @@ class Footing:
             notes=notes,
             parameters=parameters,
             modifier=build_modifier(session, base.calls),
-            queue=FlipQueue(build_client(session, "sqs", base.calls), queue_url) if queue_url else None,
+            queue=FlipQueue(build_queue_client(session, base.calls), queue_url) if queue_url else None,
             limit=limit,
         )
 
