@@ -31,6 +31,7 @@ from burstwatch.core.orders import (
     accept,
     extend,
     intend,
+    lack_of,
     lose_answer,
     make_plan,
     refused_event,
@@ -414,9 +415,14 @@ class _Task:
             retry_at_s = quota_retry_at_s(all_spent(facts.state, facts.modification, now_s), now_s)
             unread = " (it names no time that burstwatch understands)"
 
+        lacks = lack_of(self.plan, now_s) if named == Guard.TYPE_NOT_AVAILABLE else None
+        said = f"AWS says: {failure.message.rstrip('.')}." if lacks else str(failure)
+
         def step(state: VolumeState) -> tuple[VolumeState, Event]:
             soon_s = None if is_passing and state.failures >= _TELL_THROTTLED_FROM else retry_at_s
-            after, event = reject(state, failure.code, str(failure), now_s, retry_at_s=soon_s, guard=named)
+            after, event = reject(
+                state, failure.code, said, now_s, retry_at_s=soon_s, guard=named, lacks=lacks
+            )
             told = after.refusal_told == named if named else not is_worth_telling(after.failures)
             told = told or (is_passing and after.failures < _TELL_THROTTLED_FROM)
             after = replace(after, refusal_told=named)

@@ -38,7 +38,14 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
     assert asked(lab) == 1
     [told] = of_kind(functions.alerts(), "FlipRefused", first)
     assert told["evidence"]["guard"] == "type_not_available"
-    assert "not supported in the zone" in " ".join(told["evidence"]["details"])
+    said = " ".join(told["evidence"]["details"])
+    assert "not supported in the zone" in said
+    assert "Not before 2026-11-27T18:00:00Z: gp3 does not exist in zone us-east-1-bos-1a" in said
+    assert told["evidence"]["ends_at"] == told["evidence"]["retry_at"] == "2026-11-27T18:00:00Z"
+    assert "tries again" not in said
+    assert "by hand" not in said
+    assert f"instead of $10.00 (us-east-1 list prices): burstctl flip {first} --to io1." in said
+    assert told["action"] == f"burstctl flip {first} --to io1 --region us-east-1"
 
     second = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
     elsewhere = add_critical(lab, tags=AUTO)
@@ -49,7 +56,8 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
     [told] = of_kind(alerts, "FlipRefused", second)
     assert told["evidence"]["guard"] == "type_not_available"
     assert "AWS refused gp3 in zone us-east-1-bos-1a at 2026-11-20T18:00:00Z" in str(told["evidence"])
-    assert "take io1 or io2" in str(told["evidence"])
+    assert f"burstctl flip {second} --to io1" in str(told["evidence"])
+    assert told["action"] == f"burstctl flip {second} --to io1 --region us-east-1"
     [drains] = of_kind(alerts, "BurstBalanceDraining", second)
     assert "--to io1 --iops" in drains["action"]
     assert of_kind(alerts, "FlipRefused", first) == [], "people were told"
@@ -80,6 +88,7 @@ def test_on_an_outpost_gp3_is_not_tried_at_all(functions, lab):
     [told] = of_kind(alerts, "FlipRefused", volume_id)
     assert told["evidence"]["guard"] == "type_not_available"
     assert "first-generation" in str(told["evidence"])
+    assert told["action"] == f"burstctl flip {volume_id} --to io1 --region us-east-1"
 
 
 @pytest.mark.parametrize(

@@ -354,6 +354,13 @@ def test_a_volume_that_became_critical_stays_out():
     assert "critical" in found.waits
 
 
+def test_a_critical_volume_whose_stay_the_tag_cap_does_not_pay_for_comes_back():
+    found = moved(on_target(usd_per_month=250.01), is_critical=True, assessment=calm())
+    assert found.want.direction is Direction.BACK
+    kept = moved(on_target(usd_per_month=250.0), is_critical=True, assessment=calm())
+    assert kept.want is None
+
+
 @pytest.mark.parametrize("given", [{"is_critical": True}, {"level": Level.CRITICAL}])
 def test_a_volume_that_others_changed_is_not_wanted_out_again(given):
     assert moved(a_state(contested_at_s=int(at("12:00"))), **given).want is None

@@ -163,7 +163,17 @@ NO_GP3 = {VolumeType.GP3: "AWS refused gp3 in zone us-east-1-bos-1a"}
 def test_a_type_that_does_not_exist_there_is_refused_by_name_with_those_that_do():
     plan = plan_of(facts=facts_of(unavailable=NO_GP3))
     assert (plan.target, guards_of(plan)) == (None, [Guard.TYPE_NOT_AVAILABLE])
-    assert plan.refusal.reason == "AWS refused gp3 in zone us-east-1-bos-1a; take io1 or io2"
+    assert plan.refusal.reason == (
+        "AWS refused gp3 in zone us-east-1-bos-1a; io1 with 3,000 IOPS costs $207.50 a month instead of"
+        " $10.00 (us-east-1 list prices): burstctl flip vol-0a1 --to io1"
+    )
+    assert refused_event(plan, plan.refusal).action == "burstctl flip vol-0a1 --to io1"
+
+
+def test_a_volume_too_small_for_io1_is_shown_the_command_for_io2():
+    plan = plan_of(facts=facts_of(a_volume(20), unavailable=NO_GP3))
+    assert plan.refusal.reason.endswith("burstctl flip vol-0a1 --to io2")
+    assert plan.way_out == "burstctl flip vol-0a1 --to io2"
 
 
 def test_where_no_other_type_helps_the_refusal_says_so():

@@ -179,8 +179,10 @@ def flip_facts(flip: Flip) -> dict[str, Any]:
     }
 
 
-def failed_words(flip: Flip, retry_at_s: float | None) -> tuple[str, ...]:
-    """How it is after a modification that was not made, and who tries again."""
+def failed_words(flip: Flip, retry_at_s: float | None, *, lacks: str | None = None) -> tuple[str, ...]:
+    """How it is after a modification that was not made, and who tries again; ``lacks`` says why not soon."""
+    if lacks is not None:
+        return f"It still is {_before(flip)}, not {flip.asked_for}.", lacks
     again = f"{flip.by} asked for it, and must ask again."
     if flip.by == WATCHDOG and retry_at_s is not None:
         again = (

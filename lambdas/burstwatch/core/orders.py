@@ -6,6 +6,7 @@ from math import inf
 from typing import Any, Final
 
 from burstwatch.core.alerts import AlertKind
+from burstwatch.core.availability import REMEMBERED_FOR_S, location_of
 from burstwatch.core.flips import (
     WATCHDOG,
     Cause,
@@ -45,6 +46,7 @@ from burstwatch.core.target import (
     Wish,
     choose_target,
     configuration_of,
+    instead_of,
     stays_after,
 )
 from burstwatch.core.volume import Volume
@@ -123,6 +125,8 @@ class Plan:
     refusals: tuple[Refusal, ...] = ()
     overridden: tuple[Guard, ...] = ()
     extends: bool = False
+    way_out: str | None = None
+    """The command that flips it to a type that exists where it is."""
 
     @property
     def refusal(self) -> Refusal | None:
@@ -288,7 +292,8 @@ def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
     )
     if isinstance(chosen, TargetRefusal):
         guard = _GUARD_OF.get(chosen.name, Guard.NO_TARGET)
-        return replace(base, refusals=(Refusal(guard=guard, reason=chosen.sentence.removesuffix(".")),))
+        refusal = Refusal(guard=guard, reason=chosen.sentence.removesuffix("."))
+        return replace(base, refusals=(refusal,), way_out=chosen.command)
     return replace(
         base,
         target=chosen.configuration,
@@ -446,7 +451,7 @@ def refused_event(plan: Plan, refusal: Refusal) -> Event:
             f"The watchdog tries again {again}, while that is wanted.",
         ),
         alert=None if is_passing else AlertKind.FLIP_REFUSED,
-        action=f"burstctl explain {order.volume_id}",
+        action=plan.way_out or f"burstctl explain {order.volume_id}",
         facts=_plan_facts(plan)
         | failure_facts(refusal.reason, ends_at_s)
         | _guard_facts(refusal.guard, ends_at_s),
@@ -472,6 +477,27 @@ def _plan_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """A type that AWS says does not exist where a volume is; ``command`` flips it to one that does."""
+
+    words: str
+    until_s: float
+    command: str | None
+
+
+def lack_of(plan: Plan, now_s: float) -> Lack | None:
+    """What to say of a plan whose type does not exist there; None where no place is known."""
+    location = location_of(plan.facts.volume)
+    if location is None or plan.choice is None or plan.target is None:
+        return None
+    kind, until_s = plan.target.volume_type, now_s + REMEMBERED_FOR_S
+    others = {name: offer for name, offer in plan.choice.alternatives.items() if name not in (kind, "stay")}
+    step, command = instead_of(others, plan.facts.volume, US_EAST_1)
+    words = f"Not before {format_instant(until_s)}: {kind} does not exist in {location}; {step}."
+    return Lack(words=words, until_s=until_s, command=command)
+
+
 def reject(
     state: VolumeState,
     code: str,
@@ -480,20 +506,28 @@ def reject(
     *,
     retry_at_s: float | None = None,
     guard: str | None = None,
+    lacks: "Lack | None" = None,
 ) -> tuple[VolumeState, Event]:
-    """AWS did not take it, and says why; nothing has changed. ``guard`` would have said the same."""
+    """AWS did not take it, and says why; nothing has changed. ``guard`` would have said the same.
+
+    Where the place ``lacks`` the type, the guard refuses until that is forgotten, and the volume's own
+    ``retry_at_s`` does not matter.
+    """
     flip = state.flip
     assert flip is not None
     after = backed_off(given_up(state), now_s)
     if retry_at_s is not None:
         after = replace(after, retry_at_s=int(retry_at_s))
+    action = ask_again(flip, state.volume_id) if guard is None else f"burstctl explain {state.volume_id}"
+    if lacks is not None:
+        action, retry_at_s = lacks.command or action, lacks.until_s
     event = Event(
         kind=EntryKind.NOT_DONE,
         summary=f"was not changed to {flip.asked_for.volume_type}: {guard or code}",
-        details=(message, *failed_words(flip, after.retry_at_s)),
-        action=ask_again(flip, state.volume_id) if guard is None else f"burstctl explain {state.volume_id}",
+        details=(message, *failed_words(flip, after.retry_at_s, lacks=lacks.words if lacks else None)),
+        action=action,
         facts=flip_facts(flip)
-        | failure_facts(message, after.retry_at_s, code=code)
+        | failure_facts(message, lacks.until_s if lacks else after.retry_at_s, code=code)
         | (_guard_facts(guard, retry_at_s) if guard else {}),
     )
     return after, event

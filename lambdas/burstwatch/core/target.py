@@ -11,7 +11,7 @@ A wish replaces the computed number. From a tag it is raised to what the volume 
 allows, with the reason; insisted on by an operator it is taken exactly, with a warning, or refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, isfinite
@@ -124,6 +124,8 @@ class TargetRefusal:
     name: TargetRefusalName
     because: str
     next_step: str
+    command: str | None = None
+    """What a person can run instead, where another type would do."""
 
     @property
     def sentence(self) -> str:
@@ -201,8 +203,17 @@ def choose_target(
     offers: dict[str, Offer | TargetRefusal] = {
         kind: _offer(kind, case, prices) for kind in LIMITS if kind not in unavailable
     }
-    helpful = [str(kind) for kind, offer in offers.items() if isinstance(offer, Offer)]
-    offers |= {kind: _not_available(why, helpful) for kind, why in unavailable.items() if kind in LIMITS}
+    missing = [kind for kind in unavailable if kind in LIMITS]
+    step, command = instead_of(offers, volume, prices) if missing else ("", None)
+    offers |= {
+        kind: TargetRefusal(
+            name=TargetRefusalName.TYPE_NOT_AVAILABLE,
+            because=unavailable[kind],
+            next_step=step,
+            command=command,
+        )
+        for kind in missing
+    }
     chosen = offers[wish.volume_type or VolumeType.GP3]
     if isinstance(chosen, TargetRefusal) and not insist:
         chosen = _redirect(chosen, offers[VolumeType.GP3])
@@ -211,12 +222,24 @@ def choose_target(
     return _compare(chosen, offers, volume, prices)
 
 
-def _not_available(why: str, helpful: Sequence[str]) -> TargetRefusal:
-    """The refusal of a type that does not exist where the volume is; ``helpful`` are those that would do."""
-    step = "no type that is there helps at its size: take load away"
-    if helpful:
-        step = f"take {' or '.join(helpful)}"
-    return TargetRefusal(name=TargetRefusalName.TYPE_NOT_AVAILABLE, because=why, next_step=step)
+def instead_of(
+    offers: Mapping[str, Offer | TargetRefusal], volume: Volume, prices: PriceTable
+) -> tuple[str, str | None]:
+    """What to do where a type does not exist, and the command: the first of ``offers`` that helps.
+
+    They are gp3, io1, which exists everywhere, and io2, in this order.
+    """
+    helpful = [offer for offer in offers.values() if isinstance(offer, Offer)]
+    if not helpful:
+        return "no type that is there helps at its size: take load away", None
+    best = helpful[0]
+    now_usd = usd_per_month(configuration_of(volume), volume.size_gib, prices)
+    command = f"burstctl flip {volume.volume_id} --to {best.configuration.volume_type}"
+    step = (
+        f"{best.configuration} costs ${best.usd_per_month:,.2f} a month instead of ${now_usd:,.2f}"
+        f" ({prices.region} list prices): {command}"
+    )
+    return step, command
 
 
 def stays_after(target: Target, return_mode: ReturnMode) -> Stay:
