@@ -20,6 +20,7 @@ EVERYTHING: Final = "*"
 
 _INDENT: Final = "  "
 _CLOCK_COLUMNS: Final = 9
+_LONGEST_KEPT: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +118,9 @@ def _release_words(entry: LedgerEntry) -> str:
     by = entry.body.get("by")
     if "contested_at_s" in entry.body:
         return f"released by {by}: in our care again, although somebody else had changed it"
+    if "gave_up" in entry.body:
+        kept = printable(str(entry.body["gave_up"]), _LONGEST_KEPT) or "empty"
+        return f"{by} gave up its state in the ledger, which could not be read; it began with: {kept}"
     what = "the hold on everything" if entry.volume_id == EVERYTHING else "its hold"
     return f"{what} is lifted by {by}; it was: {entry.body.get('reason')}"
 

@@ -11,7 +11,7 @@ from burstctl.plan_words import refusal_words
 from burstctl.planned import Planned
 from burstctl.table import UNKNOWN_WORDS
 from burstctl.telling import hold_words
-from burstctl.volume_words import level_words
+from burstctl.volume_words import STATE_NOT_KNOWN, level_words
 from burstctl.windows_now import PHASES, occurrence_document, occurrence_words
 from burstwatch.core.assess import Assessment
 from burstwatch.core.cadence import describe_spacing
@@ -46,6 +46,7 @@ class Explanation:
 
     ``planned`` is what a modification by the watchdog would come to now: the flip, or the return of a flipped
     volume; None where neither makes sense. ``windows`` are None where the volume belongs to none.
+    ``is_unread``: there is a state, and it cannot be read.
     """
 
     decision: Decision
@@ -53,6 +54,7 @@ class Explanation:
     now_s: float
     state: VolumeState | None
     entries: Sequence[LedgerEntry]
+    is_unread: bool = False
     holds: Sequence[Hold] = ()
     planned: Planned | None = None
     windows: WindowState | None = None
@@ -98,7 +100,8 @@ def explain_in_words(told: Explanation) -> list[tuple[str, list[str]]]:
         ("Guards", _guards(told.planned, told.decision.flip, told.policy.alerts.runbooks_url)),
         ("Hold", [hold_words(hold) for hold in told.holds]),
     ]
-    topics += [("Windows", _windows(told)), ("Quota", quota_in_words(told.spent, told.now_s))]
+    quota = [STATE_NOT_KNOWN] if told.is_unread else quota_in_words(told.spent, told.now_s)
+    topics += [("Windows", _windows(told)), ("Quota", quota)]
     topics += [("Ledger", _remembered(told))]
     return [(topic, [printable(line, _LONGEST) for line in lines]) for topic, lines in topics if lines]
 
@@ -351,7 +354,9 @@ def _windows_document(told: Explanation) -> dict[str, Any] | None:
 
 def _remembered(told: Explanation) -> list[str]:
     state = told.state
-    if state is None:
+    if told.is_unread:
+        lines = [STATE_NOT_KNOWN]
+    elif state is None:
         lines = ["nothing is going on with this volume"]
     else:
         lines = [level_words(state)]

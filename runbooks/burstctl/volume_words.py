@@ -10,6 +10,7 @@ from burstwatch.core.words import format_instant, printable
 
 _BLANKS: Final = re.compile(r"( {2,})")
 LONGEST_NAME: Final = naming.LONGEST_NAME
+STATE_NOT_KNOWN: Final = "not known: the ledger's state cannot be read"
 LONGEST_SENTENCE: Final = 600
 
 

@@ -203,6 +203,22 @@ def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(desk, l
     assert unread.code == 1
     assert f"the state of {volume_id} in the ledger (table states, {volume_id}) cannot be read" in unread.err
 
+    for command, times in (("explain", 1), ("history", 1)):
+        ran = desk.run(command, volume_id)
+        said = " ".join((ran.out + ran.err).split())
+        assert ran.code == 1, command
+        assert "not known: the ledger's state cannot be read" in said
+        assert "nothing is going on" not in said
+        assert f"burstctl release {volume_id}" in said
+        assert said.count("newest burstwatch") == times, command
+        assert desk.run(command, volume_id, "--json").code == 1
+    ran = desk.run("window", "list")
+    assert (ran.code, ran.err.count("newest burstwatch")) == (1, 1)
+    ran = desk.run("doctor", "--json")
+    (found,) = [one for one in ran.document["findings"] if "the state of" in one["seen"]]
+    assert found["commands"] == [f"burstctl release {volume_id} --region us-east-1"]
+    assert "VolumesUnread" in found["page"]
+
     ran = desk.run("release", volume_id, "--json")
 
     assert ran.code == 0
@@ -210,6 +226,9 @@ def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(desk, l
     with desk.open_ledger() as ledger:
         assert ledger.states() == {}
         assert ledger.entries(volume_id)[-1].body["gave_up"] == '{"x'
+    story = " ".join(desk.run("history", volume_id).out.split())
+    assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in story
+    assert "its hold is lifted" not in story
     assert desk.run("watch", "--once").code == 3
     assert "nothing to release" in desk.run("release", volume_id).err
 

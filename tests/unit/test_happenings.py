@@ -184,6 +184,12 @@ def test_a_volume_taken_into_care_again_ends_no_hold():
     assert held([a_hold("10:00", "12:00"), contested]) == [(at("10:00"), at("12:00"), False)]
 
 
+def test_an_unreadable_state_that_is_given_up_ends_no_hold_and_has_its_mark():
+    given_up = an_entry(EntryKind.RELEASED, "11:00", by="ben", gave_up='{"x', because="damaged")
+    assert held([a_hold("10:00", "12:00"), given_up]) == [(at("10:00"), at("12:00"), False)]
+    assert [mark.says for mark in marks_of([given_up])] == ["its unreadable state is given up by ben"]
+
+
 def test_a_stall_that_is_reported_again_is_one_stall():
     entries = [a_stall("10:00", 30, seen="10:01"), a_stall("10:00", 150, seen="10:03")]
     (run,) = stall_runs(entries, None, START)

@@ -368,6 +368,8 @@ def _mark(entry: LedgerEntry, told: set[tuple[int, Any]], told_levels: set[tuple
             summary, kind = f"{what} by {body.get('by')}: {body.get('reason')}", MarkKind.HELD
         case EntryKind.RELEASED:
             what = "everything is released" if entry.volume_id == EVERYTHING else "released"
+            if "gave_up" in body:
+                what = "its unreadable state is given up"
             summary, kind = f"{what} by {body.get('by')}", MarkKind.RELEASED
         case known if known in _MARK_OF_ENTRY:
             kind = _MARK_OF_ENTRY[known]

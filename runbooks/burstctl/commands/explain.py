@@ -17,6 +17,7 @@ from burstctl.telling import tell_failures, tell_holds
 from burstctl.volume_words import describe_in_a_line
 from burstwatch.core.decide import Decision
 from burstwatch.core.flips import Cause, Direction
+from burstwatch.core.ledger import ItemKind
 from burstwatch.core.orders import Order, Plan
 from burstwatch.core.outlook import Outlook
 from burstwatch.core.propose import demand_of
@@ -56,7 +57,18 @@ def explain(volume: str, options: Options) -> Exit:
             show(lay_out(describe_in_a_line(told.assessment.volume), explain_in_words(told)))
         tell_holds(report.holds, {volume})
         tell_failures(report)
-        return Exit.FAILED if report.has_failed or report.missing else Exit.FINE
+        is_unread = told is not None and told.is_unread
+        if is_unread:
+            _report_once(desk, volume)
+        return Exit.FAILED if is_unread or report.has_failed or report.missing else Exit.FINE
+
+
+def _report_once(desk: Desk, volume_id: str) -> None:
+    """Do not repeat at the end that the volume's state cannot be read: it is the reason shown."""
+    ledger = desk.shell.ledger
+    for one in ledger.take_unreadable():
+        if (one.kind, one.subject) != (ItemKind.STATE, volume_id):
+            ledger.note_unreadable(one)
 
 
 def _explain(desk: Desk, report: Report, gathering: Gathering) -> Explanation | None:
@@ -66,14 +78,17 @@ def _explain(desk: Desk, report: Report, gathering: Gathering) -> Explanation | 
     (decision,) = report.decisions
     volume, shell = decision.assessment.volume, desk.shell
     outlook = Outlook.at(report.now_s, shell.policy, shell.ledger.window_marks().values())
+    states = shell.ledger.states_of({volume.volume_id})
+    is_unread = volume.volume_id in states.unread
     return Explanation(
         decision=decision,
         policy=shell.policy,
         now_s=report.now_s,
-        state=shell.ledger.states_of({volume.volume_id}).get(volume.volume_id),
+        state=states.get(volume.volume_id),
+        is_unread=is_unread,
         entries=shell.ledger.entries(volume.volume_id)[-MOST_ENTRIES:],
         holds=[hold for hold in report.holds if hold.holds(volume.volume_id, report.now_s)],
-        planned=_plan(desk, decision, gathering),
+        planned=None if is_unread else _plan(desk, decision, gathering),
         windows=outlook.of(volume),
         window_names=sorted(windows_of(shell.policy.windows, volume)),
     )

@@ -16,7 +16,7 @@ from burstctl.output import say, show, to_json
 from burstctl.paragraphs import Topic, lay_out
 from burstctl.plan_document import hold_document, instant_or_none
 from burstctl.telling import hold_words, tell_holds
-from burstctl.volume_words import inert, level_words
+from burstctl.volume_words import STATE_NOT_KNOWN, inert, level_words
 from burstwatch.core.flips import Hold, spent_within
 from burstwatch.core.ledger import LedgerEntry, VolumeState
 from burstwatch.core.words import format_instant
@@ -34,6 +34,7 @@ class _Told:
     entries: Sequence[LedgerEntry]
     state: VolumeState | None
     holds: Sequence[Hold]
+    is_unread: bool
 
 
 @click.command(
@@ -57,36 +58,39 @@ def history(volume: str, options: Options, *, since: timedelta | None) -> Exit:
     """Tell the story of VOLUME, and where it stands now; changes nothing.
 
     It is read from the ledger alone: AWS is not asked about it, and volumes long deleted have theirs as well.
+    Exits 1 if what the ledger remembers of it cannot be read.
     """
     with reading_desk(options, needs_policy=False) as desk:
         told = _read(desk, volume, since)
         if options.json:
             show(to_json(_document(told, desk.ledger)))
-        elif told.entries or told.state:
+        elif told.entries or told.state or told.is_unread:
             story = lay_out_story(tell_story(told.entries))
             show("\n\n".join(filter(None, [story, lay_out(f"{volume} now", _topics(told))])))
         else:
             span = "" if since is None else " in so long"
             say(f"the ledger knows of nothing that happened to {volume}{span}")
         tell_holds(told.holds, {volume})
-        return Exit.FINE
+        return Exit.FAILED if told.is_unread else Exit.FINE
 
 
 def _read(desk: Desk, volume_id: str, since: timedelta | None) -> _Told:
     ledger, now_s = desk.shell.ledger, desk.shell.clock()
     since_s = 0 if since is None else int(now_s - since.total_seconds())
+    states = ledger.states_of({volume_id})
     return _Told(
         volume_id=volume_id,
         now_s=now_s,
         entries=read_story(ledger, volume_id, since_s=since_s),
-        state=ledger.states_of({volume_id}).get(volume_id),
+        state=states.get(volume_id),
         holds=[hold for hold in ledger.holds(now_s) if hold.holds(volume_id, now_s)],
+        is_unread=volume_id in states.unread,
     )
 
 
 def _topics(told: _Told) -> list[Topic]:
     state = told.state
-    topics: list[Topic] = [("Level", [_level_words(state)])]
+    topics: list[Topic] = [("Level", [STATE_NOT_KNOWN if told.is_unread else _level_words(state)])]
     if state is not None:
         if state.flip is not None:
             topics.append(("Flip", flip_in_words(state.flip, told.now_s)))

@@ -69,11 +69,12 @@ def list_windows(options: Options) -> Exit:
     with reading_desk(options) as desk:
         found = read_windows(desk)
         holds = desk.shell.ledger.holds(desk.shell.clock())
+        failures = [*found.failures, *map(str, desk.shell.ledger.take_unreadable())]
         if options.json:
             document = _header(desk, "burstwatch.windows/v1") | {
                 "windows": [window_document(each) for each in found.by_name.values()],
                 "holds": [hold_document(hold) for hold in holds],
-                "failures": list(found.failures),
+                "failures": failures,
             }
             show(to_json(document))
         elif found.by_name:
@@ -81,8 +82,8 @@ def list_windows(options: Options) -> Exit:
         else:
             say("there is no window: the policy defines none, and no volume's tag names one")
         tell_holds(holds)
-        complain_of_failures(found.failures)
-        return Exit.FAILED if found.failures else Exit.FINE
+        complain_of_failures(failures)
+        return Exit.FAILED if failures else Exit.FINE
 
 
 @window.command(cls=Command, examples=(START,), page=PAGE)

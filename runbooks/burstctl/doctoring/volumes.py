@@ -32,6 +32,7 @@ from burstwatch.core.words import format_duration, format_instant
 
 _MOST_NAMED: Final = 3
 _MOST_FINDINGS: Final = 10
+_UNREAD: Final = "runbooks/VolumesUnread.md"
 _GAP: Final = "runbooks/TelemetryGap.md"
 _REFUSED: Final = "runbooks/FlipRefused.md"
 
@@ -155,7 +156,12 @@ def judge_watched(patient: Patient, report: Report) -> Iterator[Finding]:
 
 def _unwatched(patient: Patient, reason: UnknownReason, because: str, volumes: Sequence[Volume]) -> Finding:
     about = f"{_count(len(volumes))} that nobody can judge, {_some(volumes)}"
-    commands = (patient.burstctl("explain", volumes[0].volume_id),)
+    first = volumes[0].volume_id
+    commands = (patient.burstctl("explain", first),)
+    if first in patient.ledger().states_of({first}).unread:
+        fix = "use the newest burstwatch that ever wrote to the ledger, or give up what it remembers"
+        release = (patient.burstctl("release", first),)
+        return broken(because, about=about, fix=fix, commands=release, page=_UNREAD, trouble=Trouble.FAILED)
     if reason is UnknownReason.READ_FAILED:
         fix = "mend what the reason names; the next pass reads it by itself"
         trouble = None if _is_refusal(because) else Trouble.FAILED
