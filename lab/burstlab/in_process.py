@@ -5,7 +5,7 @@ what the watchdog asks for is answered.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -107,8 +107,16 @@ class InProcessCloudWatch:
         self._fleet = fleet
         self.asked: Counter[str] = Counter()
 
-    def read(self, queries: Sequence[MetricQuery], start_s: float, end_s: float) -> MetricsRead:
+    def read(
+        self,
+        queries: Sequence[MetricQuery],
+        start_s: float,
+        end_s: float,
+        *,
+        on_batch: Callable[[], None] = lambda: None,
+    ) -> MetricsRead:
         self.asked.update(query.subject_id for query in queries)
+        on_batch()
         return MetricsRead(series={query: self._series(query, start_s, end_s) for query in queries})
 
     def _series(self, query: MetricQuery, start_s: float, end_s: float) -> Series:

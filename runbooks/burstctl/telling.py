@@ -51,7 +51,7 @@ def tell_pass(report: Report, tick_s: int) -> None:
     """Say in one line what one pass of many came to."""
     seen = count_levels(report.decisions) or "nothing was due"
     age_s = report.newest_datapoint_age_s
-    newest = "" if age_s is None else f"; newest datapoint {format_duration(age_s)} old"
+    newest = "" if age_s is None else f"; newest datapoint {format_duration(age_s)} old{_oldest(report)}"
     say(f"{format_clock(tick_s)} UTC: {seen}{_count_outcomes(report)}{newest}")
     tell_holds(report.holds)
     _tell_outcomes(report)
@@ -114,9 +114,18 @@ def _totals(report: Report) -> str:
     return f"{volumes} at {format_instant(report.now_s)}{levels}{_count_outcomes(report)}"
 
 
+def _oldest(report: Report) -> str:
+    """The oldest datapoint that matters, if it is older than the policy allows for; else empty."""
+    if report.oldest_datapoint is None:
+        return ""
+    age_s, volume_id = report.oldest_datapoint
+    return f", oldest {format_duration(age_s)} ({volume_id})"
+
+
 def _effort(report: Report) -> str:
     age_s = report.newest_datapoint_age_s
     newest = "no datapoint" if age_s is None else f"newest datapoint {format_duration(age_s)} old"
+    newest += _oldest(report)
     spacing = describe_spacing(report.datapoint_spacing_s)
     newest = f"{newest}; {spacing}" if spacing else newest
     calls, metrics = sum(report.api_calls.values()), report.metrics_requested

@@ -127,7 +127,7 @@ class FaultyCloudWatch(InProcessCloudWatch):
 
     is_unreadable = False
 
-    def read(self, queries, start_s, end_s) -> MetricsRead:
+    def read(self, queries, start_s, end_s, *, on_batch=None) -> MetricsRead:
         if self.is_unreadable:
             failure = explain(refused("Throttling", "slow down", 400, "GetMetricData"))
             return MetricsRead(unread=dict.fromkeys(queries, failure))

@@ -230,7 +230,7 @@ class WholeWatchdog:
     def instance_states(self, instance_ids):
         return InstanceStates(states=dict.fromkeys(instance_ids, "running"))
 
-    def read(self, queries, start_s, end_s):
+    def read(self, queries, start_s, end_s, *, on_batch=None):
         shown = self._bucket.visible_at(self._now_s)
         recent = Series.of((s.start_s, s.value) for s in shown if start_s <= s.start_s < end_s)
         return MetricsRead(series={q: recent if q.metric == "BurstBalance" else Series() for q in queries})

@@ -285,6 +285,8 @@ def test_the_worst_datapoint_is_that_of_a_volume_which_must_publish():
     assert a_report(calm(age_min=12)).worst_datapoint_age_s is None
     report = a_report(calm(age_min=20), a_decision(low), a_decision(new), calm(age_min=1))
     assert report.worst_datapoint_age_s == 15 * 60
+    assert report.oldest_datapoint == (15 * 60, low.volume.volume_id)
+    assert a_report(calm(age_min=1)).oldest_datapoint is None
 
 
 def test_many_full_volumes_without_a_fresh_datapoint_show_that_cloudwatch_is_late():

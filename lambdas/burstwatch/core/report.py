@@ -94,10 +94,21 @@ class Report:
         A volume that is not full must publish, one that just arrived may not do so yet, and a full one may be
         idle: full ones count only where not one of ten or more has a fresh datapoint.
         """
+        return self._worst_datapoint[0] if self._worst_datapoint else None
+
+    @property
+    def oldest_datapoint(self) -> tuple[float, str] | None:
+        """The age of the same and its volume id, if it is older than ``metric_lag``."""
+        worst = self._worst_datapoint
+        return worst if worst and worst[0] > self.cadence.metric_lag.total_seconds() else None
+
+    @property
+    def _worst_datapoint(self) -> tuple[float, str] | None:
         known = [d.assessment for d in self.decisions if d.assessment.arrived_at_s is None]
-        ages = [(a.balance_pct, a.age_s) for a in known if a.balance_pct is not None and a.age_s is not None]
-        full = [age_s for pct, age_s in ages if pct >= self.cadence.calm_from_pct]
-        others = [age_s for pct, age_s in ages if pct < self.cadence.calm_from_pct]
+        read = [a for a in known if a.balance_pct is not None]
+        aged = [(a.balance_pct, a.age_s, a.volume.volume_id) for a in read if a.age_s is not None]
+        full = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) >= self.cadence.calm_from_pct]
+        others = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) < self.cadence.calm_from_pct]
         if len(full) >= _MANY:
             others.append(min(full))
         return max(others, default=None)

@@ -90,6 +90,8 @@ def judge_age(report: Report, cadence: CadencePolicy) -> Finding:
     seen = f"the newest datapoint is {format_duration(newest_s)} old"
     if age_s > newest_s:
         seen = f"{seen}, the oldest of a volume that is not full {format_duration(age_s)}"
+        if report.oldest_datapoint:
+            seen = f"{seen} ({report.oldest_datapoint[1]})"
     if age_s <= lag_s:
         return ok(f"{seen}, cadence.metric_lag allows {format_duration(lag_s)}")
     seen = f"{seen}, and cadence.metric_lag counts on {format_duration(lag_s)}: forecasts lose as much lead"

@@ -102,6 +102,12 @@ DATAPOINT_AGE: Final = Metric(
     help="How old the newest datapoint of the last pass was: how far CloudWatch lags.",
     labels=("region",),
 )
+WORST_DATAPOINT_AGE: Final = Metric(
+    name="worst_datapoint_age_seconds",
+    help="How old the oldest datapoint of the last pass was, among volumes that are not full and so must"
+    " publish one.",
+    labels=("region",),
+)
 HOLDS: Final = Metric(
     name="holds", help="Holds in force, on everything and on single volumes.", labels=("region", "scope")
 )

@@ -102,6 +102,8 @@ class Standing:
             yield from self._counts_of(report.fleet)
         if report.newest_datapoint_age_s is not None:
             yield self._one(metrics.DATAPOINT_AGE, report.newest_datapoint_age_s)
+        if report.worst_datapoint_age_s is not None:
+            yield self._one(metrics.WORST_DATAPOINT_AGE, report.worst_datapoint_age_s)
         on_all = sum(hold.volume_id is None for hold in report.holds)
         yield self._one(metrics.HOLDS, on_all, "everything")
         yield self._one(metrics.HOLDS, len(report.holds) - on_all, "volume")

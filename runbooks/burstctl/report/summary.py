@@ -152,6 +152,12 @@ def _notes(reported: Reported, last: timedelta) -> list[str]:
         f"{calls:,} calls to AWS, {reported.metrics_requested:,} metrics read for ${reported.usd_read:.4f}.",
     ]
     notes += [] if age_s is None else [f"The newest datapoint was {format_duration(age_s)} old."]
+    if report.oldest_datapoint:
+        oldest_s, volume_id = report.oldest_datapoint
+        notes.append(
+            f"The oldest datapoint of a volume that is not full was {format_duration(oldest_s)} old"
+            f" ({volume_id})."
+        )
     spacing = describe_spacing(report.datapoint_spacing_s)
     notes += [f"{spacing[0].upper()}{spacing[1:]}."] if spacing else []
     if len(reported.told) < len(reported.decisions):
