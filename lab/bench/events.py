@@ -9,6 +9,7 @@ one event at a time, a hundred events are invoked and stand for all; there, *don
 that is limited to ten functions, and for one that may run a thousand.
 """
 
+import argparse
 import heapq
 import json
 from collections import Counter
@@ -226,6 +227,7 @@ def line(what: str, costs: Sequence[Cost], stands_for: float, events: int, *, cu
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     form = "batches of 100, two at once" if TAKES_BATCHES else "one event at a time, unbounded"
     print(f"Handler: {form}.\n")
     print(

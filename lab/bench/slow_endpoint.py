@@ -8,6 +8,7 @@ Slack, with one that works, and with each way to drip: when is the second volume
 the watch take to end when SIGTERM comes while it delivers? FOLDER is the source tree of another version.
 """
 
+import argparse
 import os
 import signal
 import subprocess
@@ -112,4 +113,6 @@ def main(source: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[2])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[2])
+    main(parser.parse_args().folder)

@@ -44,30 +44,26 @@ class Stacks:
 class Reach:
     """Which deployed watchdog reads a ledger, and so obeys an order in it.
 
-    ``stack`` is the one whose ledger it is; ``others`` use another. ``doubt`` says why it cannot be told
-    whether there are more. ``is_named`` where the operator chose the ledger: then a doubt is no obstacle.
+    ``stack`` is the one whose ledger it is; ``others`` use another. ``missed`` is the stack that may flip and
+    uses another ledger. ``doubt`` says why it cannot be told whether there are more stacks.
     """
 
     stack: str | None = None
     others: Sequence[str] = ()
+    missed: str | None = None
     doubt: str | None = None
-    is_named: bool = False
 
     @classmethod
-    def of(cls, stacks: Stacks, ledger: str, *, is_named: bool) -> "Reach":
+    def of(cls, stacks: Stacks, ledger: str) -> "Reach":
         """The reach of this ledger among these stacks."""
         doubts = [stacks.failure, *(each for each in stacks.found if isinstance(each, DeploymentError))]
+        standing = stacks.standing
         return cls(
             stack=next((each.name for each in stacks.readable if each.ledger == ledger), None),
             others=[each.name for each in stacks.readable if each.ledger != ledger],
+            missed=standing.name if standing is not None and standing.ledger != ledger else None,
             doubt=next((str(each) for each in doubts if each is not None), None),
-            is_named=is_named,
         )
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether an order goes where the operator means it to."""
-        return self.is_named or self.stack is not None or self.doubt is None
 
 
 def session_of(options: Options) -> AwsSession:

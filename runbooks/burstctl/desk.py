@@ -202,7 +202,8 @@ def _desk(
     settings = _with_topic(settings, stacks.standing, takes_ticks=takes_ticks)
     progress = ProgressBar()
     with _ledger(settings.ledger, session, makes_ledger=makes_ledger) as (ledger, is_there):
-        say_how_apart(settings.ledger, stacks.standing, only_watches=takes_ticks and not acts)
+        if needs_policy:  # an order says itself whom it reaches
+            say_how_apart(settings.ledger, stacks.standing, only_watches=takes_ticks and not acts)
         shell = build_shell(
             session,
             policy=policy,
@@ -220,7 +221,7 @@ def _desk(
             address=settings.ledger,
             session=session,
             has_ledger=is_there,
-            reach=Reach.of(stacks, str(settings.ledger), is_named=_names_ledger(options)),
+            reach=Reach.of(stacks, str(settings.ledger)),
             progress=progress,
             clock=settings.clock,
         )
@@ -237,7 +238,8 @@ def _stacks(options: Options, session: AwsSession, calls: CallCounter, *, is_ord
     if names_ledger and is_named(options.policy, os.environ) and not is_order:
         return Stacks()
     stacks = find_stacks(session, calls)
-    say_stacks(stacks, names_ledger=names_ledger)
+    if stacks.standing is not None or options.ledger or not is_order:  # else the refusal says it
+        say_stacks(stacks, names_ledger=names_ledger)
     return stacks
 
 

@@ -9,9 +9,11 @@ from burstctl.command import ALL_REGIONS, Options
 from burstctl.desk import Desk
 from burstctl.exits import Exit
 from burstctl.output import show, to_json
+from burstctl.paragraphs import COLUMNS, hang
 from burstctl.regions import show_heading, to_document, visit
 from burstwatch.adapters.errors import AwsError
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.settings import LEDGER
 
 Order: TypeAlias = Callable[[Options], tuple[Exit, Mapping[str, Any]]]
 """Gives the order in one region, says so, and answers with its exit code and document."""
@@ -20,7 +22,7 @@ _ELSEWHERE: Final = "Other regions are not affected."
 
 
 class ReachError(BurstwatchError):
-    """It cannot be told whether an order would reach the watchdog, so it is not given."""
+    """An order would not reach the watchdog, or might not, so it is not given."""
 
 
 def order_in_regions(options: Options, order: Order, *, is_for_volumes: bool) -> Exit:
@@ -59,15 +61,54 @@ def order_in_regions(options: Options, order: Order, *, is_for_volumes: bool) ->
 def check_reach(desk: Desk, order: str, done: str) -> None:
     """Refuse an order that might stay in a ledger which the deployed watchdog never reads.
 
+    Only ``--ledger`` on the command line says that this is meant; a variable of the environment may be there
+    for another reason.
+
     Raises:
-        ReachError: saying why nobody can tell, and what to do.
+        ReachError: saying what it would not reach, and what to do.
     """
-    if not desk.reach.is_certain:
-        raise ReachError(
-            f"cannot tell whether a watchdog is deployed in {desk.shell.place.region}, so {order} might not"
-            f" reach it; nothing was {done}: {desk.reach.doubt} Or name the ledger: --ledger dynamodb:TABLE"
-            " is a stack's, --ledger sqlite:PATH is that of a watch on this machine."
+    reach, region = desk.reach, desk.shell.place.region
+    if desk.options.ledger:
+        return
+    if reach.missed is not None:
+        raise _refusal(
+            region,
+            f"stack {reach.missed} is deployed in {region} and does not use {desk.ledger}, so {order} would"
+            f" not reach it. Nothing was {done}.",
+            f"fix: unset {LEDGER}; or, for a watch that uses this ledger, --ledger {desk.ledger}",
         )
+    if reach.doubt is not None:
+        raise _refusal(
+            region,
+            f"cannot tell whether a watchdog is deployed in {region}, so {order} might not reach it. Nothing"
+            f" was {done}.",
+            f"cause: {reach.doubt}",
+            "fix: remove the cause; or name the ledger, --ledger dynamodb:TABLE (the stack's) or --ledger"
+            " sqlite:PATH (that of a watch on this machine)",
+        )
+
+
+def check_place(desk: Desk) -> None:
+    """Refuse a hold where there is neither a stack nor a ledger: a new ledger is one that nothing reads.
+
+    Raises:
+        ReachError: naming the region, and what to do.
+    """
+    if not desk.has_ledger and not desk.options.ledger:
+        region = desk.shell.place.region
+        raise _refusal(
+            region,
+            f"no stack and no ledger in {region}: nothing was held.",
+            "fix: --region NAME, --region all, or --ledger sqlite:PATH (that of a watch on this machine)",
+        )
+
+
+def _refusal(region: str, headline: str, *advice: str) -> ReachError:
+    """A refusal as it fits on 80 columns below the name of the command and the region."""
+    before = f"burstctl: {region}: "
+    first, *rest = hang(before + headline, COLUMNS)
+    lines = [line for each in advice for line in hang(each, COLUMNS - 2)]
+    return ReachError("\n".join([first.removeprefix(before), *rest, *(f"  {line}" for line in lines)]))
 
 
 def reach_words(desk: Desk) -> str:

@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 from typing import Any, Final
 
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.words import fill, printable
+from burstwatch.core.words import columns, fill, printable
 
 DEBUG: Final = "BURSTWATCH_DEBUG"
 _LONGEST: Final = 400
@@ -88,9 +88,12 @@ def to_json(document: Any, *, on_one_line: bool = False) -> str:
 
 
 def _to_width(text: str) -> str:
-    """Broken between words for the terminal, each line's continuation indented."""
+    """Broken between words for the terminal, each line's continuation indented; what fits stays as it is."""
     width = get_terminal_size().columns - 2
-    return "\n".join("\n  ".join(fill(line.split(), width)) for line in text.split("\n"))
+    lines = text.split("\n")
+    return "\n".join(
+        line if columns(line) <= width else "\n  ".join(fill(line.split(), width)) for line in lines
+    )
 
 
 def _let_go_of_stdout() -> None:

@@ -45,7 +45,7 @@ def visit(options: Options, look: Callable[[Options], Exit]) -> Visited:
             raise
         except BurstwatchError as error:
             failures.append(f"{region}: {_in_a_line(error)}")
-            complain(failures[-1])
+            complain(failures[-1] if isinstance(error, PolicyError) else f"{region}: {error}")
             exits.append(Exit.MISUSED if isinstance(error, SettingsError | PolicyError) else Exit.FAILED)
         except Exception as error:  # noqa: BLE001 - a mistake of ours in one region hides no other
             failures.append(f"{region}: unexpected {type(error).__name__}")
@@ -77,4 +77,4 @@ def _names(options: Options) -> Sequence[str]:
 def _in_a_line(error: BurstwatchError) -> str:
     if isinstance(error, PolicyError):
         return "; ".join(["the policy is rejected", *map(str, error.faults)])
-    return str(error)
+    return " ".join(str(error).split())

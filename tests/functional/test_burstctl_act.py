@@ -134,7 +134,7 @@ def test_what_is_on_its_way_is_told_in_every_pass_and_marked(desk, lab):
 
 def test_a_refusal_names_its_guard_its_reason_and_its_end_in_every_pass(desk, lab):
     volume_id = add_exhausted(lab, tags=AUTO)
-    desk.run("hold", "--all", "--for", "1d", "--reason", "INC-42")
+    desk.run("hold", "--all", "--for", "1d", "--reason", "INC-42", "--ledger", f"sqlite:{desk.ledger_path}")
 
     first = passes(desk, lab, 1)
     second = passes(desk, lab, 1)
@@ -154,7 +154,7 @@ def test_a_refusal_names_its_guard_its_reason_and_its_end_in_every_pass(desk, la
 
 def test_exit_zero_excuses_refusals_and_attention_but_no_failure(desk, lab):
     volume_id = add_exhausted(lab, tags=AUTO)
-    desk.run("hold", volume_id, "--for", "1d", "--reason", "x")
+    desk.run("hold", volume_id, "--for", "1d", "--reason", "x", "--ledger", f"sqlite:{desk.ledger_path}")
     assert desk.run("watch", "--act", "--once", "--exit-zero").code == 0
     desk.run("release", volume_id)
     lab.faults.add(Fault(action="ModifyVolume", code="UnauthorizedOperation", status=403))
@@ -168,7 +168,7 @@ def test_exit_zero_excuses_refusals_and_attention_but_no_failure(desk, lab):
 def test_a_failure_counts_more_than_a_refusal_and_that_more_than_attention(desk, lab):
     failing, held = add_exhausted(lab, "a", tags=AUTO), add_exhausted(lab, "b", tags=AUTO)
     add_warning(lab)
-    desk.run("hold", held, "--for", "1d", "--reason", "x")
+    desk.run("hold", held, "--for", "1d", "--reason", "x", "--ledger", f"sqlite:{desk.ledger_path}")
     assert desk.run("watch", "--act", "--once").code == 4
     assert modified(lab, failing) == ["gp3"]
     lab.faults.add(Fault(action="DescribeVolumesModifications", code="InternalError", status=500))
@@ -266,7 +266,9 @@ def test_two_watchdogs_that_may_act_share_a_ledger_and_flip_once(desk, lab):
 def test_assess_shows_where_flips_and_holds_stand(desk, lab):
     flipped, held = add_critical(lab), add_warning(lab)
     desk.run("flip", flipped, "--to", "io1", "--yes")
-    desk.run("hold", held, "--for", "6h", "--reason", "restore test")
+    desk.run(
+        "hold", held, "--for", "6h", "--reason", "restore test", "--ledger", f"sqlite:{desk.ledger_path}"
+    )
 
     ran = desk.run("assess")
 
@@ -409,7 +411,12 @@ def test_a_volume_that_is_ignored_since_its_flip_is_left_and_says_that_this_is_w
 def test_a_return_on_hold_for_a_day_names_the_hold_and_what_lifts_it(desk, lab, everything):
     volume_id = on_io1(desk, lab)
     what = "--all" if everything else volume_id
-    assert desk.run("hold", what, "--for", "3d", "--reason", "restore test").code == 0
+    assert (
+        desk.run(
+            "hold", what, "--for", "3d", "--reason", "restore test", "--ledger", f"sqlite:{desk.ledger_path}"
+        ).code
+        == 0
+    )
 
     said = " ".join(passes(desk, lab, 2, every_s=45_000).err.split())
 

@@ -348,10 +348,39 @@ def test_a_hold_that_might_not_reach_the_stack_is_not_placed(desk, lab, stack, w
     ran = hold(desk, "--all" if what == "--all" else volume_id)
 
     assert (ran.code, ran.out) == (1, "")
-    assert "so this hold might not reach it; nothing was held: " in the_complaint(ran)
-    assert "--ledger dynamodb:TABLE" in the_complaint(ran)
+    said = " ".join(ran.err.split())
+    assert said.count("so this hold might not reach it. Nothing was held.") == 1
+    assert "cause: " in said
+    assert "fix: remove the cause; or name the ledger, --ledger dynamodb:TABLE" in said
+    assert "does not hear" not in said
+    refusal = ran.err[ran.err.index("burstctl: ") :].splitlines()
+    assert max(map(len, refusal)) <= 80
     assert stack.holds(lab.clock.now_s()) == []
     assert not desk.ledger_path.exists()
+
+
+@pytest.mark.parametrize("command", ["hold", "release"])
+@pytest.mark.parametrize("trouble", ["none", "denied"])
+def test_a_variable_is_no_reason_to_miss_the_stack(desk, lab, stack, command, trouble):
+    desk.set(BURSTWATCH_LEDGER="sqlite:mine.sqlite")
+    if trouble == "denied":
+        lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
+
+    ran = hold(desk, "--all") if command == "hold" else desk.run("release", "--all")
+
+    said = " ".join(ran.err.split())
+    assert (ran.code, ran.out) == (1, "")
+    expected = "cannot tell whether a watchdog" if trouble == "denied" else "stack burstwatch is deployed in"
+    assert expected in the_complaint(ran)
+    assert trouble == "denied" or "fix: unset BURSTWATCH_LEDGER; or, for a watch that uses" in said
+    assert not (desk.directory / "mine.sqlite").exists()
+
+
+def test_a_variable_that_names_the_stacks_ledger_is_no_obstacle(desk, lab, stack):
+    desk.set(BURSTWATCH_LEDGER=TABLE)
+
+    assert hold(desk, "--all").code == 0
+    assert len(stack.holds(lab.clock.now_s())) == 1
 
 
 def test_a_hold_names_the_account_region_and_stack_that_it_reaches(desk, lab, stack):
@@ -363,6 +392,7 @@ def test_a_hold_names_the_account_region_and_stack_that_it_reaches(desk, lab, st
     assert "This reaches stack burstwatch in us-east-1 (account 123456789012)." in said
     assert "Other regions are not affected." in said
     assert "and NOT stack burstwatch, which is deployed there." in elsewhere
+    assert elsewhere.startswith("Automatic changes by watchdogs that use this ledger are on hold until")
     assert [document[key] for key in ("region", "account", "stack", "ledger")] == [
         "us-east-1", "123456789012", "burstwatch", TABLE,
     ]  # fmt: skip

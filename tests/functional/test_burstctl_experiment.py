@@ -208,7 +208,7 @@ def before_its_window(desk, lab):
 
 def on_hold(desk, lab):
     volume_id = add_spare(lab)
-    desk.run("hold", "--all", "--for", "6h", "--reason", "INC-42")
+    desk.run("hold", "--all", "--for", "6h", "--reason", "INC-42", "--ledger", f"sqlite:{desk.ledger_path}")
     return volume_id
 
 

@@ -231,7 +231,7 @@ def test_what_would_refuse_a_flip_now(desk, lab):
     assert "not_opted_in: its mode is propose" in said
     said = topics(desk.run("explain", opted_in))["Guards"]
     assert said == "none refuses a flip to gp3 with 3,000 IOPS and 128 MiB/s by the watchdog now"
-    desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42")
+    desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{desk.ledger_path}")
     ran = desk.run("explain", opted_in)
     assert "held: everything is on hold by" in topics(ran)["Guards"]
     assert topics(ran)["Hold"].startswith("everything is kept as it is until 2026-11-20T19:00:00Z")

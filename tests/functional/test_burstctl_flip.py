@@ -330,7 +330,9 @@ def test_a_volume_that_does_not_exist_is_named_and_the_others_are_done(desk, lab
 
 def test_a_hold_refuses_and_shows_and_can_be_overridden_for_a_reason(desk, lab):
     volume_id = add_critical(lab)
-    desk.run("hold", volume_id, "--for", "6h", "--reason", "restore test")
+    desk.run(
+        "hold", volume_id, "--for", "6h", "--reason", "restore test", "--ledger", f"sqlite:{desk.ledger_path}"
+    )
 
     refused = desk.run("flip", volume_id, "--yes")
 

@@ -70,7 +70,9 @@ def test_where_a_flipped_volume_stands_now(desk, lab):
     desk.run("flip", volume_id, "--for", "6h", "--yes")
     lab.clock.advance(3600)
     desk.run("watch", "--once")
-    desk.run("hold", volume_id, "--for", "1h", "--reason", "restore test")
+    desk.run(
+        "hold", volume_id, "--for", "1h", "--reason", "restore test", "--ledger", f"sqlite:{desk.ledger_path}"
+    )
 
     said = story(desk, volume_id)
 
@@ -85,7 +87,7 @@ def test_where_a_flipped_volume_stands_now(desk, lab):
 
 def test_what_was_refused_failed_or_is_not_clear(desk, lab):
     refused, failed, unclear = (add_exhausted(lab, name, tags=AUTO) for name in "abc")
-    desk.run("hold", refused, "--for", "1h", "--reason", "x")
+    desk.run("hold", refused, "--for", "1h", "--reason", "x", "--ledger", f"sqlite:{desk.ledger_path}")
     lab.faults.add(
         Fault(action="ModifyVolume", code="UnauthorizedOperation", status=403, volume_ids=[failed])
     )
@@ -103,7 +105,7 @@ def test_what_was_refused_failed_or_is_not_clear(desk, lab):
 def test_a_hold_on_everything_belongs_to_the_story_of_each(desk, lab):
     volume_id, untouched = add_warning(lab), add_calm(lab)
     desk.run("watch", "--once")
-    desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42")
+    desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{desk.ledger_path}")
     desk.run("release", "--all")
 
     said = story(desk, volume_id)

@@ -27,7 +27,9 @@ def lab(desk):
 
 
 def hold(desk, *what, lasts="6h", reason="restore test"):
-    return desk.run("hold", *what, "--for", lasts, "--reason", reason)
+    return desk.run(
+        "hold", *what, "--for", lasts, "--reason", reason, "--ledger", f"sqlite:{desk.ledger_path}"
+    )
 
 
 def test_a_hold_says_what_until_when_who_and_why(desk, lab):
@@ -83,7 +85,9 @@ def test_a_new_hold_takes_the_place_of_the_old_one(desk, lab):
 
     ran = hold(desk, volume_id, lasts="1h", reason="shorter")
 
-    assert f"no longer counts: {volume_id} is kept as it is until 2026-11-21T00:00:00Z" in ran.err
+    assert f"no longer counts: {volume_id} is kept as it is until 2026-11-21T00:00:00Z" in " ".join(
+        ran.err.split()
+    )
     assert "until 2026-11-20T19:00:00Z" in ran.out
 
 
@@ -254,6 +258,31 @@ def test_an_entry_of_a_later_version_is_left_out_and_said(desk, lab):
         assert "(and 1 more)" in ran.err, arguments
 
 
+def test_without_a_stack_or_a_ledger_nothing_is_held_and_that_is_a_failure(desk, lab):
+    ran = desk.run("hold", "--all", "--for", "6h", "--reason", "x")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.complaints == ["burstctl: no stack and no ledger in us-east-1: nothing was held."]
+    assert "--region NAME, --region all, or --ledger sqlite:PATH" in ran.err
+    assert not desk.ledger_path.parent.exists()
+
+
+def test_a_hold_that_no_stack_reads_is_not_said_to_be_on_everything(desk, lab):
+    ran = hold(desk, "--all")
+
+    assert ran.code == 0
+    assert ran.out.startswith("Automatic changes by watchdogs that use this ledger are on hold until\n")
+
+
+def test_what_a_hold_says_on_stderr_fits_80_columns(desk, lab):
+    hold(desk, "--all", reason="a reason of some length, so that the line is longer than 80 columns")
+
+    ran = hold(desk, "--all")
+
+    [line] = [line for line in ran.err.splitlines() if line.startswith("no longer counts: ")]
+    assert len(line) <= 80
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -279,7 +308,7 @@ def test_a_hold_in_json(desk, lab):
     volume_id = add_calm(lab)
     hold(desk, volume_id)
 
-    told = desk.run("hold", volume_id, "--for", "1d", "--reason", "re\u202eason", "--json").document
+    told = hold(desk, volume_id, "--json", lasts="1d", reason="re\u202eason").document
 
     assert told["schema"] == "burstwatch.hold/v1"
     (placed,) = told["placed"]

@@ -147,7 +147,9 @@ def test_windows_holds_stalls_refusals_and_alerts_stand_on_lanes_and_in_the_list
     )
     tags = {"burstwatch:window": "nightly release", "burstwatch:mode": "auto"}
     volume_id = add_exhausted(lab, tags=tags, minutes=200, instance_id="i-0123456789abcdef0")
-    desk.run("hold", volume_id, "--for", "6h", "--reason", "snapshot")
+    desk.run(
+        "hold", volume_id, "--for", "6h", "--reason", "snapshot", "--ledger", f"sqlite:{desk.ledger_path}"
+    )
     desk.run("window", "start", "release", "--for", "1h", "--yes")
     desk.run("watch", "--act", "--once")
     report_a_stall(desk, volume_id)

@@ -154,7 +154,9 @@ def test_calm_volumes_cost_one_metric_each_and_those_that_matter_three(desk, lab
 def test_what_the_watchdog_did_and_refused_is_told_with_its_reason_and_its_money(desk, lab, page):
     flipped = add_critical(lab, tags={**AUTO, "burstwatch:target": "io1"})
     held = add_critical(lab, "db-2", tags=AUTO)
-    desk.run("hold", held, "--for", "6h", "--reason", "audit snapshot")
+    desk.run(
+        "hold", held, "--for", "6h", "--reason", "audit snapshot", "--ledger", f"sqlite:{desk.ledger_path}"
+    )
     desk.run("watch", "--act", "--once")
     lab.fleet.set_load(flipped, "idle")
     for _ in range(3):

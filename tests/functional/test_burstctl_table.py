@@ -269,8 +269,8 @@ def test_flips_and_holds_are_marked_within_the_width(desk, width):
         flipped, held = add_critical(lab), add_warning(lab)
         add_calm(lab)
         desk.run("flip", flipped, "--to", "io1", "--yes")
-        desk.run("hold", held, "--for", "1h", "--reason", "x")
-        desk.run("hold", flipped, "--for", "1h", "--reason", "x")
+        desk.run("hold", held, "--for", "1h", "--reason", "x", "--ledger", f"sqlite:{desk.ledger_path}")
+        desk.run("hold", flipped, "--for", "1h", "--reason", "x", "--ledger", f"sqlite:{desk.ledger_path}")
 
         sent = on_a_terminal(desk, "assess", width=width)
 

@@ -253,7 +253,7 @@ def test_a_pass_shows_only_what_is_not_calm_and_sums_up_in_a_line(desk, lab):
     ran = desk.run("watch", "--passes", "1")
 
     assert [line.split()[0] for line in ran.out.splitlines()] == ["LEVEL", "warning"]
-    assert "watching us-east-1 every 1m; Ctrl-C ends it after the pass" in ran.err
+    assert "watching us-east-1 every 1m; press Ctrl-C to stop (within 15 s)" in ran.err
     assert "18:00 UTC: 1 warning, 1 ok; newest datapoint 60 s old" in ran.err.splitlines()
 
 

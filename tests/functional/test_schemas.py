@@ -190,7 +190,7 @@ def a_probes_tasks():
 @pytest.fixture
 def reported(desk, lab):
     add_critical(lab, tags={"burstwatch:mode": "auto"})
-    desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42")
+    desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{desk.ledger_path}")
     return desk.run("assess", "--json").document
 
 

@@ -9,7 +9,14 @@ import click
 from burstctl.command import ORDER_SPAN, Command, Options, Reason, VolumeId, common_options
 from burstctl.desk import Desk, operating_desk
 from burstctl.exits import Exit
-from burstctl.ordering import check_reach, is_idle_region, order_in_regions, reach_document, reach_words
+from burstctl.ordering import (
+    check_place,
+    check_reach,
+    is_idle_region,
+    order_in_regions,
+    reach_document,
+    reach_words,
+)
 from burstctl.output import complain, say, show
 from burstctl.paragraphs import COLUMNS, hang
 from burstctl.plan_document import hold_document
@@ -44,8 +51,8 @@ def hold(
     already goes on. A new hold on the same takes the place of the old one.
 
     A hold is for one region: give --region several times, or --region all, for more. It needs neither EC2 nor
-    a valid policy. If it cannot be told whether a stack is deployed, nothing is held unless --ledger names
-    the ledger: a hold in the wrong one stops nobody.
+    a valid policy. If a stack is deployed that uses another ledger, if this cannot be checked, or if there is
+    neither a stack nor a ledger in the region, nothing is held unless --ledger names the ledger.
 
     Exits 1 if a volume does not exist, or if the hold was not placed in some region.
     """
@@ -59,6 +66,7 @@ def hold(
             if is_idle_region(desk, options):
                 say(f"no stack and no ledger in {desk.shell.place.region}: there is nothing to hold")
                 return Exit.FINE, _document(desk, [], [], [], [])
+            check_place(desk)
             return _hold(desk, subjects, lasts, reason)
 
     return order_in_regions(options, order, is_for_volumes=bool(volumes))
@@ -73,9 +81,9 @@ def _hold(
     if not desk.options.json:
         for each in replaced:
             said = f"the hold on {each.subject}, which cannot be read" if each.damaged else hold_words(each)
-            say(printable(f"no longer counts: {said}", _LONGEST))
+            say("\n".join(hang(printable(f"no longer counts: {said}", _LONGEST), COLUMNS)))
         for each in placed:
-            show("\n".join(hang(printable(hold_words(each), _LONGEST), COLUMNS)))
+            show("\n".join(hang(printable(_headline(desk, each), _LONGEST), COLUMNS)))
         if placed:
             show("\n".join(hang(printable(reach_words(desk), _LONGEST), COLUMNS)))
     _say_what_goes_on(desk, placed)
@@ -85,6 +93,17 @@ def _hold(
         say(printable(f"whether the volumes exist is not known: {failure}", _LONGEST))
     document = _document(desk, placed, replaced, missing, failures)
     return (Exit.FAILED if missing else Exit.FINE), document
+
+
+def _headline(desk: Desk, hold: Hold) -> str:
+    """What was held; not "everything" where no stack reads the ledger."""
+    if hold.volume_id is not None or desk.reach.stack is not None:
+        return hold_words(hold)
+    until = format_instant(hold.until_s)
+    return (
+        f"Automatic changes by watchdogs that use this ledger are on hold until {until}, by {hold.by}:"
+        f" {hold.reason}"
+    )
 
 
 def _missing(desk: Desk, volume_ids: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -57,8 +57,8 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
     If what the ledger remembers of a volume cannot be read, this gives it up: the volume is new then.
     Where there is nothing to release, it says so and exits 0.
 
-    It is for one region, as hold is, and refuses as hold does if it cannot be told whether a stack is
-    deployed.
+    It is for one region, as hold is, and refuses as hold does if a stack is deployed that uses another
+    ledger, or if this cannot be checked.
     """
     if bool(volumes) == everything:
         raise click.UsageError("Say what to release: either volume ids, or --all.")

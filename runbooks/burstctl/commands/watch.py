@@ -174,7 +174,7 @@ def _look_once(desk: Desk, options: Options) -> Exit:
 def _keep_watch(
     desk: Desk, options: Options, every: timedelta, passes: int | None, standing: "Standing | None"
 ) -> Exit:
-    say(f"watching {desk.shell.place.region} every {format_span(every)}; Ctrl-C ends it after the pass")
+    say(f"watching {desk.shell.place.region} every {format_span(every)}; press Ctrl-C to stop (within 15 s)")
     if every > FOCUS_TICK:
         say("volumes in focus may be due every minute: with longer ticks they are seen later than promised")
     watch = Watch(
