@@ -25,6 +25,9 @@ these are 20 seconds of a minute: a new request waits no longer, however many vo
 """
 
 
+_GOLDEN_RATIO: Final = 0.618033988749895
+
+
 def act(this: Pass, recorded: AbstractSet[str]) -> None:
     """Have done what the decisions want, where somebody may; what another process changed waits."""
     for decision in this.decisions:
@@ -65,14 +68,16 @@ def _states_now(this: Pass) -> Mapping[str, VolumeState | None]:
 def _in_turn(this: Pass, orders: Sequence[Order], states: Mapping[str, VolumeState | None]) -> list[Order]:
     """The orders to request now, the most urgent first: all that are new, and some that were refused before.
 
-    Which of those have their turn changes each minute, by a hash as with sweeps; nothing is stored.
+    Which of those have their turn changes each minute; nothing is stored. Steps of the golden ratio around a
+    ring reach all of them soon, also where passes are several minutes apart.
     """
     refused_by = {order.volume_id: _refused_by(states[order.volume_id]) for order in orders}
-    minute = this.look.tick_s // 60
     repeats = sorted(
         (order for order in orders if refused_by[order.volume_id]),
-        key=lambda order: sha256(f"{minute} {order.volume_id}".encode()).digest(),
+        key=lambda order: sha256(order.volume_id.encode()).digest(),
     )
+    first = int(this.look.tick_s // 60 * _GOLDEN_RATIO % 1 * len(repeats))
+    repeats = repeats[first:] + repeats[:first]
     waiting = {order.volume_id for order in repeats[_MOST_REPEATS:]}
     for volume_id in waiting:
         guard = refused_by[volume_id]
