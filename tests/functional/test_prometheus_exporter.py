@@ -102,6 +102,7 @@ def test_a_draining_volume_is_told_with_base_units(standing):
     assert told(standing, metrics.VOLUME_EMPTY) == {key: pytest.approx(340)}
     assert told(standing, metrics.VOLUME_BOUND) == {key: pytest.approx(340)}
     assert told(standing, metrics.VOLUME_DATAPOINT) == {key: at("11:59")}
+    assert told(standing, metrics.WORST_DATAPOINT_AGE) == {(): 60}
     assert told(standing, metrics.VOLUME_LEVEL) == {(*key, "critical", ""): 1}
     assert told(standing, metrics.VOLUME) == {(*key, "ci-7", "gp2", "i-0a1", "propose"): 1}
     assert told(standing, metrics.SOONEST_EMPTY) == {(): pytest.approx(340)}
