@@ -29,6 +29,7 @@ A fleet file:
   volumes:
     - {size_gib: 100, load: docker-loop, tags: {Name: ci-7, "burstwatch:mode": auto}}
     - {size_gib: 8, load: "steady:20", balance_pct: 60, count: 50}
+    - {size_gib: 100, load: idle, lacks_gp3: true}   (its zone or Outpost has no gp3)
 """
 
 
@@ -63,6 +64,17 @@ A fleet file:
 )
 @click.option("--lag-most", "lag_most_s", type=float, help="Let the lag of a datapoint vary up to this.")
 @click.option("--open-minute", is_flag=True, help="Show the minute that is still filling.")
+@click.option(
+    "--balance-every",
+    "balance_every_s",
+    type=int,
+    default=60,
+    show_default=True,
+    help="Seconds between datapoints of BurstBalance, such as 300.",
+)
+@click.option("--idle-silent", is_flag=True, help="Idle volumes publish no datapoints.")
+@click.option("--filter-after-page", is_flag=True, help="Apply filters after a page is cut, as EC2 may.")
+@click.option("--page-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Each page takes this long.")
 @click.option("--queued", is_flag=True, help="Serve later what could not be served, instead of losing it.")
 @click.option(
     "--modify-minutes-per-tib",
@@ -100,6 +112,10 @@ def serve(
     lag_s: float,
     lag_most_s: float | None,
     open_minute: bool,  # noqa: FBT001
+    balance_every_s: int,
+    idle_silent: bool,  # noqa: FBT001
+    filter_after_page: bool,  # noqa: FBT001
+    page_ms: float,
     queued: bool,  # noqa: FBT001
     modify_minutes_per_tib: float,
     balance_after: str,
@@ -122,6 +138,10 @@ def serve(
             lag_s=lag_s,
             lag_most_s=lag_most_s,
             open_minute=open_minute,
+            balance_every_s=balance_every_s,
+            idle_publishes=not idle_silent,
+            filter_after_page=filter_after_page,
+            page_latency_s=page_ms / 1000,
             queued=queued,
             modify_minutes_per_tib=modify_minutes_per_tib,
             balance_after=balance_after,

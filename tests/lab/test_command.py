@@ -58,6 +58,10 @@ def test_serve_prints_what_to_paste_answers_and_stops_when_told(number):
             "--volumes=20",
             "--modify-minutes-per-tib=9",
             "--balance-after=reset",
+            "--balance-every=300",
+            "--idle-silent",
+            "--filter-after-page",
+            "--page-ms=1",
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -92,6 +96,7 @@ BAD_ARGUMENTS = [
     (["--fleet", "nowhere.yaml"], 1, "nowhere.yaml: cannot be read"),
     (["--speed", "5000"], 1, "speed is 5000.0: give 1 to 1000"),
     (["--balance-after", "gone"], 2, "'gone' is not one of 'kept', 'refilled', 'reset', 'emptied'"),
+    (["--balance-every", "90"], 1, "balance_every_s is 90: give whole minutes, such as 300"),
     (["--lag", "60", "--lag-most", "30"], 1, "give 0 <= lag_s <= lag_most_s"),
 ]
 
