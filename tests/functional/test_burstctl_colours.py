@@ -22,7 +22,7 @@ COMMANDS = {
     "flip-back": [VOLUME, "--dry-run"],
     "plot": [VOLUME],
     "history": [VOLUME],
-    "hold": [VOLUME, "--for", "1h", "--reason", "why"],
+    "hold": [VOLUME, "--for", "1h", "--reason", "why", "--ledger", "sqlite:held.sqlite"],
     "release": [VOLUME],
     "window": [],
     "window list": [],

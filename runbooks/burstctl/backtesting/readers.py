@@ -4,7 +4,7 @@ They answer what ``adapters`` would have made of AWS's answers. Nothing fails he
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -95,7 +95,14 @@ class RecordedCloudWatch:
     world: World
     asked: Counter[str] = field(default_factory=Counter)
 
-    def read(self, queries: Iterable[MetricQuery], start_s: float, end_s: float) -> MetricsRead:
+    def read(
+        self,
+        queries: Iterable[MetricQuery],
+        start_s: float,
+        end_s: float,
+        *,
+        on_batch: Callable[[], None] = lambda: None,  # noqa: ARG002 - it takes no time
+    ) -> MetricsRead:
         until_s = self.world.visible_until_s(end_s)
         start_s = start_s // PERIOD_S * PERIOD_S
         series: dict[MetricQuery, Series] = {}
