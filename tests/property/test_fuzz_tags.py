@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_exhausted, add_warning
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from telling_aws import DRAINING, GOOD, NOW_S, Telling, a_shell, a_told_volume
 from test_alert_slack import assert_inert
 
 from burstctl.exporter.serving import _Readings
@@ -33,6 +32,7 @@ from burstwatch.core.policy import Mode, ModePolicy
 from burstwatch.core.tags import read_tags
 from burstwatch.core.words import columns
 from burstwatch.watchdog import look_at_everything
+from telling_aws import DRAINING, GOOD, NOW_S, Telling, a_shell, a_told_volume
 
 BAR = "░▏▎▍▌▋▊▉█"
 PLACE = Place(region="us-east-1", account="123456789012")
