@@ -45,9 +45,11 @@ class LocalAws:
         region: str = "us-east-1",
         account: str = "123456789012",
         environment: Path | None = None,
+        concurrent_executions: int = 10,
     ) -> None:
         self.region = region
         self.account = account
+        self._concurrent_executions = concurrent_executions
         self._keeps_folder = folder is not None
         self.folder = folder or Path(os.devnull)
         self._python = (environment or Path(sys.prefix) / "local-aws") / "bin" / "python"
@@ -180,6 +182,7 @@ class LocalAws:
             "GATEWAY_PORT": str(self._port),
             "MINISTACK_REGION": self.region,
             "MINISTACK_ACCOUNT_ID": self.account,
+            "LAMBDA_ACCOUNT_CONCURRENCY": str(self._concurrent_executions),
             "SFTP_ENABLED": "0",
             "IOT_MTLS_ENABLED": "0",
             "DOCKER_HOST": f"unix://{temporary}/no-docker.sock",

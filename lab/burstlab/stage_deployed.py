@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
 from burstlab.endpoint import Endpoint
@@ -21,6 +21,8 @@ _SOURCE: Final = "burstlab"
 _QUIET_WITHIN_S: Final = 60.0
 _LOOK_S: Final = 0.02
 _CHANGES_WITHIN_S: Final = 15.0
+_EVENTS_PER_CALL: Final = 10
+"""The most that PutEvents takes."""
 
 
 class StageError(BurstwatchError):
@@ -189,13 +191,16 @@ class DeployedStage:
             self.tell_event(body)
         return wanted
 
-    def tell_event(self, body: Mapping[str, Any]) -> None:
-        """Put one event of EBS through EventBridge, whatever it is."""
+    def tell_event(self, *bodies: Mapping[str, Any]) -> None:
+        """Put events of EBS through EventBridge, whatever they are."""
         self._open_the_way()
-        entry = {"Source": _SOURCE, "DetailType": self.name, "Detail": json.dumps(body)}
-        answer = self.client("events").put_events(Entries=[entry])
-        if answer["FailedEntryCount"]:
-            raise StageError(f"EventBridge did not take the event: {answer['Entries'][0]}")
+        entries = [
+            {"Source": _SOURCE, "DetailType": self.name, "Detail": json.dumps(body)} for body in bodies
+        ]
+        for start in range(0, len(entries), _EVENTS_PER_CALL):
+            answer = self.client("events").put_events(Entries=entries[start : start + _EVENTS_PER_CALL])
+            if answer["FailedEntryCount"]:
+                raise StageError(f"EventBridge did not take every event: {answer['Entries']}")
 
     def wait_until_quiet(self) -> None:
         """Wait until no flip request is waiting or being carried out.
@@ -216,6 +221,23 @@ class DeployedStage:
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         told = self.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)
         return sum(int(told["Attributes"][name]) for name in names)
+
+    def throttles(self) -> float:
+        """Invocations of the stack's functions that were refused because too many were running."""
+        now = datetime.now(UTC)
+        statistics = [
+            self.client("cloudwatch").get_metric_statistics(
+                Namespace="AWS/Lambda",
+                MetricName="Throttles",
+                Dimensions=[{"Name": "FunctionName", "Value": function}],
+                StartTime=now - timedelta(hours=1),
+                EndTime=now + timedelta(minutes=1),
+                Period=60,
+                Statistics=["Sum"],
+            )
+            for function in self.functions.values()
+        ]
+        return sum(point["Sum"] for found in statistics for point in found["Datapoints"])
 
     def log(self, verb: str) -> list[str]:
         """What a function has logged, a line each."""
@@ -249,14 +271,15 @@ class DeployedStage:
         """A rule of the lab's own, which hands settle what is inside."""
         pattern = json.dumps({"source": [_SOURCE], "detail-type": [self.name]})
         self.client("events").put_rule(Name=self._rule, EventPattern=pattern)
-        target = {"Id": "settle", "Arn": self._queue_of_events(), "InputPath": "$.detail"}
+        target = {"Id": "settle", "Arn": self.event_queue_arn, "InputPath": "$.detail"}
         self.client("events").put_targets(Rule=self._rule, Targets=[target])
 
     @property
     def _rule(self) -> str:
         return f"{self.name}-lab"
 
-    def _queue_of_events(self) -> str:
+    @property
+    def event_queue_arn(self) -> str:
         """The queue that the stack's rule on the default bus sends EBS's events to."""
         events, deployed = self.client("events"), set(_resources(self.aws, self.name, "AWS::Events::Rule"))
         for rule in events.list_rules()["Rules"]:

@@ -205,6 +205,7 @@ def test_the_deployed_watchdog_tells_its_story(story, tmp_path):
         the_schedule_fires_by_itself_in_real_time(story)
         an_old_event_or_tick_changes_nothing(story)
         a_critical_volume_that_is_created_is_told_before_any_tick(story)
+        in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(story)
         slack_took_every_message_and_got_none_twice(story)
         the_ledger_outlives_the_stack(story)
 
@@ -341,7 +342,15 @@ def the_schedule_fires_by_itself_in_real_time(story):
     assert is_soon_so(lambda: "DescribeVolumes" in story.endpoint.faults.calls())
     assert is_soon_so(lambda: ended(story.stage.log("watch")) > ticks)
     story.stage.set_schedule(is_on=False)
-    story.stage.wait_until_quiet()  # a flip that the tick asked for is not one of what comes next
+    # a pass that the schedule began, and a flip that it asked for, are not part of what comes next
+    assert is_soon_so(lambda: makes_no_call(story))
+    story.stage.wait_until_quiet()
+
+
+def makes_no_call(story, for_s=2.0):
+    before = story.endpoint.faults.calls()
+    time.sleep(for_s)
+    return story.endpoint.faults.calls() == before
 
 
 def an_old_event_or_tick_changes_nothing(story):
@@ -371,6 +380,38 @@ def a_critical_volume_that_is_created_is_told_before_any_tick(story):
     )
     assert story.stage.tell_events()
     story.heard("etcd-9", "critical")
+
+
+def in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(story):
+    limits = story.aws.client("lambda").get_account_settings()["AccountLimit"]
+    assert limits["ConcurrentExecutions"] == 10
+    story.endpoint.faults.forget_calls()
+    at = f"{story.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    burst = [attached(f"vol-{number:017x}", at, story) for number in range(400)]
+    story.stage.tell_event(*burst)
+    for _ in range(5):
+        story.stage.watch("focus")
+    queue = story.stage.event_queue_arn.rpartition(":")[2]
+    url = story.stage.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
+    assert is_soon_so(lambda: story.stage.waiting(url) == 0)
+    assert story.stage.throttles() == 0
+    assert story.endpoint.faults.calls()["DescribeVolumes"] < 100
+
+
+def attached(volume_id, at, story):
+    """EBS's event for a volume that was attached to an instance."""
+    arn = f"arn:aws:ec2:{story.aws.region}:{story.aws.account}:volume/{volume_id}"
+    return {
+        "version": "0",
+        "id": f"00000000-0000-0000-0000-{volume_id.removeprefix('vol-')[-12:]}",
+        "detail-type": "EBS Volume Notification",
+        "source": "aws.ec2",
+        "account": story.aws.account,
+        "time": at,
+        "region": story.aws.region,
+        "resources": [arn],
+        "detail": {"event": "attachVolume", "result": "attached", "cause": "", "request-id": volume_id},
+    }
 
 
 def slack_took_every_message_and_got_none_twice(story):

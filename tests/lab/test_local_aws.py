@@ -1,13 +1,19 @@
+import json
 import os
 import subprocess
 import sys
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from textwrap import dedent
+from zipfile import ZipFile
 
 import boto3
 import pytest
+from botocore.config import Config
 
 from burstlab.local_aws import LocalAws, LocalAwsError
 
@@ -102,6 +108,40 @@ def test_the_real_cdk_deploys_onto_it_and_its_functions_run(aws, app):
     assert "PYTEST_CURRENT_TEST" not in said
     assert "no changes" in aws.run_cdk("deploy", app=command, cwd=app)
     aws.run_cdk("destroy", "--force", app=command, cwd=app)
+
+
+def test_only_ten_functions_run_at_once_and_one_more_is_throttled(aws):
+    name = a_function(aws, "import time\n\ndef handler(event, context):\n    time.sleep(event)\n")
+    limit = aws.client("lambda").get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
+    assert limit == 10
+
+    def invoke(seconds):
+        client = aws.client("lambda", config=Config(retries={"total_max_attempts": 1}))
+        try:
+            client.invoke(FunctionName=name, Payload=json.dumps(seconds).encode())
+        except client.exceptions.TooManyRequestsException as error:
+            return error.response["Error"]["Code"]
+        return "ran"
+
+    with ThreadPoolExecutor(12) as pool:
+        assert Counter(pool.map(invoke, [4] * 12)) == {"ran": 10, "TooManyRequestsException": 2}
+    assert invoke(0) == "ran"
+
+
+def a_function(aws, code):
+    archive = BytesIO()
+    with ZipFile(archive, "w") as file:
+        file.writestr("code.py", code)
+    role = f"arn:aws:iam::{aws.account}:role/lab"
+    aws.client("lambda").create_function(
+        FunctionName="sleeps",
+        Runtime="python3.14",
+        Role=role,
+        Handler="code.handler",
+        Code={"ZipFile": archive.getvalue()},
+        Timeout=20,
+    )
+    return "sleeps"
 
 
 def test_a_cdk_that_fails_is_told_with_its_last_words(aws, app):
