@@ -237,7 +237,7 @@ class DeployedStage:
             )
             for function in self.functions.values()
         ]
-        return sum(point["Sum"] for found in statistics for point in found["Datapoints"])
+        return sum(float(point["Sum"]) for found in statistics for point in found["Datapoints"])
 
     def log(self, verb: str) -> list[str]:
         """What a function has logged, a line each."""
