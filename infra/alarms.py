@@ -24,6 +24,10 @@ NET_QUERY: Final = (
 )
 
 
+_LONGEST_PASS_PERIODS: Final = 2
+"""Five-minute periods in which an invocation of at most five minutes may have begun."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """One alarm: what is looked at, from when on it is wrong, and what silence means."""
@@ -116,11 +120,16 @@ def silence(watch: WatchdogFunction) -> Watch:
 
 
 def failures_of(functions: Sequence[WatchdogFunction]) -> list[Watch]:
-    """A function fails."""
+    """A function fails.
+
+    Lambda writes an error at the minute in which the invocation began, which may be five minutes before it
+    ends: the alarm looks at two periods.
+    """
     watches = [
         Watch(
             name="WatchdogErrors",
             of=function.verb,
+            of_periods=_LONGEST_PASS_PERIODS,
             metric=of_function("Errors", "Sum", function),
             says=f"The {function.verb} function fails.",
         )
@@ -207,7 +216,7 @@ def dropped(deployment: str) -> list[Watch]:
         Watch(
             name="ProbeEventsDropped",
             metric=told("ProbeEventsDropped", "Sum", deployment=deployment),
-            says="Reports of hosts are dropped: useless, too many, or of volumes that are not theirs.",
+            says="Reports of hosts are dropped: malformed, repeated, or about another instance's volumes.",
             threshold=5,
         ),
         Watch(

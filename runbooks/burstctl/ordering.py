@@ -1,6 +1,6 @@
 """Orders of an operator, hold and release: whom they reach, in one region or several."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import click
@@ -25,17 +25,20 @@ class ReachError(BurstwatchError):
     """An order would not reach the watchdog, or might not, so it is not given."""
 
 
-def order_in_regions(options: Options, order: Order, *, is_for_volumes: bool) -> Exit:
+def order_in_regions(options: Options, order: Order, *, done: str, is_for_volumes: bool) -> Exit:
     """Give an order in the region, or in each of several; no region's failure hides another's.
+
+    ``done`` is what is reported of each region in which the order had something to do, such as "held"; its
+    documents name that under ``placed`` or ``released``.
 
     Raises:
         click.UsageError: volumes are named, and several regions.
     """
     if not options.is_for_several:
-        done, document = order(options)
+        code, document = order(options)
         if options.json:
             show(to_json(document))
-        return done
+        return code
     if is_for_volumes:
         raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
     documents: list[dict[str, Any]] = []
@@ -43,9 +46,9 @@ def order_in_regions(options: Options, order: Order, *, is_for_volumes: bool) ->
     def give(here: Options) -> Exit:
         if not options.json:
             show_heading(here.regions[0], is_first=not documents)
-        done, document = order(here)
+        code, document = order(here)
         documents.append(dict(document))
-        return done
+        return code
 
     try:
         visited = visit(options, give)
@@ -55,7 +58,29 @@ def order_in_regions(options: Options, order: Order, *, is_for_volumes: bool) ->
         ) from error
     if options.json:
         show(to_json(to_document(documents, visited)))
+    else:
+        show("\n" + "\n".join(hang(_summary(done, documents, visited.failures), COLUMNS)))
     return visited.exit
+
+
+def _summary(done: str, documents: Sequence[Mapping[str, Any]], failures: Sequence[str]) -> str:
+    """One line about all regions, such as "held in 1 region (us-east-1), nothing to do in 33"."""
+    reached = [each["region"] for each in documents if each.get("placed") or _is_released(each)]
+    failed = [failure.partition(":")[0] for failure in failures]
+    return (
+        f"{done} in {_counted(reached)}, nothing to do in {len(documents) - len(reached)}"
+        f"{f', FAILED in {_counted(failed)}' if failed else ''}"
+    )
+
+
+def _is_released(document: Mapping[str, Any]) -> bool:
+    released = document.get("released", ())
+    return any(value for each in released for key, value in each.items() if key != "volume_id")
+
+
+def _counted(regions: Sequence[str]) -> str:
+    names = f" ({', '.join(regions)})" if regions else ""
+    return f"{len(regions)} region{'' if len(regions) == 1 else 's'}{names}"
 
 
 def check_reach(desk: Desk, order: str, done: str) -> None:

@@ -282,6 +282,18 @@ def test_a_region_that_cannot_be_held_hides_no_other(desk, account, broken):
     assert held == {"here", "there"} - {broken}
 
 
+def test_the_last_line_counts_the_regions_that_were_held_and_those_that_failed(desk, account):
+    a_stack(account)
+    held = desk.run(*HOLD, *BOTH)
+    assert held.code == 1  # the second region has neither a stack nor a ledger, and was named
+    assert held.out.splitlines()[-1] == (
+        "held in 1 region (us-east-1), nothing to do in 0, FAILED in 1 region (eu-west-1)"
+    )
+
+    released = desk.run("release", "--all", *BOTH)
+    assert released.out.splitlines()[-1] == "released in 1 region (us-east-1), nothing to do in 1"
+
+
 def test_all_regions_are_those_with_a_stack_or_a_ledger(desk, account, monkeypatch):
     stack = a_stack(_There(account))
 

@@ -79,7 +79,14 @@ def test_each_alarm_reports_when_it_begins_and_when_it_is_over_unless_that_could
             assert (alarm["DatapointsToAlarm"], alarm["Period"] * alarm["EvaluationPeriods"]) == (1, 15 * 60)
         else:
             assert as_text(alarm["OKActions"]) == "${AlertsTopic}"
-            assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"]
+            counts_late = "-WatchdogErrors-" in alarm["AlarmName"]
+            assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] + counts_late
+
+
+def test_an_error_counts_although_lambda_dates_it_to_the_start_of_a_pass_of_five_minutes():
+    for alarm in named(default(), "WatchdogErrors-watch"):
+        assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (1, 2)
+        assert alarm["Period"] * (alarm["EvaluationPeriods"] - 1) >= 300
 
 
 def test_silence_is_an_alarm_that_needs_none_of_our_code():

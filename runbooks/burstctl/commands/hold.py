@@ -69,7 +69,7 @@ def hold(
             check_place(desk)
             return _hold(desk, subjects, lasts, reason)
 
-    return order_in_regions(options, order, is_for_volumes=bool(volumes))
+    return order_in_regions(options, order, done="held", is_for_volumes=bool(volumes))
 
 
 def _hold(

@@ -77,7 +77,7 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
             tell_holds(left, None if everything else set(volumes))
             return Exit.FINE, _document(desk, done, left)
 
-    return order_in_regions(options, order, is_for_volumes=bool(volumes))
+    return order_in_regions(options, order, done="released", is_for_volumes=bool(volumes))
 
 
 def _release(desk: Desk, subjects: Sequence[str | None]) -> list[Released]:
