@@ -136,19 +136,19 @@ def loops_of(folder: Path) -> list[str]:
 def drop_rules(loop: str) -> None:
     """Lift what limits of this loop device the cgroup holds, from whichever use of it."""
     number = _read(Path(f"/sys/block/{loop}/dev"))
-    for path in rule_files():
+    for path in (*rule_files(), *rule_files("bps")):
         if any(line.split()[0] == number for line in _read(path).splitlines()):
             path.write_text(f"{number} 0")
 
 
-def rule_files() -> list[Path]:
-    """Where a root cgroup of version 1 limits operations per second; empty where there is none."""
+def rule_files(what: str = "iops") -> list[Path]:
+    """Where a root cgroup of version 1 limits operations (or "bps") per second; empty where there is none."""
     for line in _read(Path("/proc/self/mountinfo")).splitlines():
         fields, _, about = line.partition(" - ")
         kind, _, options = about.split(" ", 2)
         if kind == "cgroup" and "blkio" in options.split(","):
             root = Path(fields.split()[4])
-            files = [root / f"blkio.throttle.{way}_iops_device" for way in ("read", "write")]
+            files = [root / f"blkio.throttle.{way}_{what}_device" for way in ("read", "write")]
             return [path for path in files if path.exists()]
     return []
 
@@ -210,10 +210,14 @@ class Monitor:
                 return answer["return"]
         raise OSError(f"{SERVER} is gone")
 
-    def limit(self, iops: int) -> None:
-        """No more than so many operations per second from now on."""
+    def limit(self, iops: int, bytes_per_s: int = 0) -> None:
+        """No more than so many operations, and bytes unless 0, per second from now on."""
         # what is not given stays as it was: the burst has to be named to be off
-        limits = {"iops-total": iops, "iops-total-max": 0, "iops-total-max-length": 1}
+        limits = {
+            f"{what}-total{rest}": value
+            for what, most in (("iops", iops), ("bps", bytes_per_s))
+            for rest, value in (("", most), ("-max", 0), ("-max-length", 1))
+        }
         self.ask("qom-set", path=f"/objects/{THROTTLE_GROUP}", property="limits", value=limits)
 
     def close(self) -> None:
@@ -278,9 +282,12 @@ def _is_our_file(descriptor: int) -> bool:
 
 
 def _end_containers(folder: Path) -> None:
-    """Kill what podman keeps for containers of this folder, and them: nobody else knows of either."""
+    """Kill what podman keeps for containers of this folder, and what is in the cgroups of its name."""
     wait_until(lambda: not _kill_containers(folder), _PATIENCE_S)
     for cgroup in [*_CGROUPS.glob(folder.name), *_CGROUPS.glob(f"*/{folder.name}")]:
+        for pid in _read(cgroup / "cgroup.procs").split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         wait_until(lambda cgroup=cgroup: _remove_cgroup(cgroup), 1.0)  # type: ignore[misc]
 
 
