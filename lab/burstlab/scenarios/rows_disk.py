@@ -4,7 +4,7 @@ import time
 from typing import Final
 
 from burstlab.scenarios.rows import HELD, dd_s, is_alarm, is_crit, is_ok, is_unknown, row
-from burstlab.scenarios.stage import Stage, in_namespace
+from burstlab.scenarios.stage import Stage
 from burstlab.scenarios.table import WELL
 
 _ALL: Final = ("ext4", "xfs", "btrfs")
@@ -185,7 +185,7 @@ def remount_ro(stage: Stage) -> bool:
 def ro_bind(stage: Stage) -> bool:
     """A read-only bind mount of a healthy disk (as ProtectHome=read-only)."""
     script = f'mount --bind "{stage.path}" /mnt; mount -o remount,ro,bind /mnt'
-    return is_unknown(stage.probe(paths=["/mnt"], truth=WELL, prefix=in_namespace(script)))
+    return is_unknown(stage.probe(paths=["/mnt"], truth=WELL, prefix=stage.in_namespace(script)))
 
 
 @row("ro-image", "UNKNOWN, exit 3")
@@ -193,7 +193,7 @@ def ro_image(stage: Stage) -> bool:
     """A file system mounted read-only."""
     stage.do("mount", "-o", "remount,ro", stage.device.mount)
     script = f'mount --bind "{stage.path}" /mnt; mount -o remount,ro,bind /mnt'
-    return is_unknown(stage.probe(paths=["/mnt"], truth=WELL, prefix=in_namespace(script)))
+    return is_unknown(stage.probe(paths=["/mnt"], truth=WELL, prefix=stage.in_namespace(script)))
 
 
 @row(
@@ -203,7 +203,7 @@ def ro_image(stage: Stage) -> bool:
 def sandbox(stage: Stage) -> bool:
     """100 IOPS and 48 writers, seen from mounts of its own (as a systemd unit)."""
     stage.throttle()
-    seen = stage.probe(prefix=in_namespace("mount -o remount,ro,bind /usr 2>/dev/null || true"))
+    seen = stage.probe(prefix=stage.in_namespace("mount -o remount,ro,bind /usr 2>/dev/null || true"))
     here = [each for each in (seen.reading.get("dstate") or {}).get("top", []) if each["here"]]
     return is_crit(seen, "throttled") and bool(here)
 

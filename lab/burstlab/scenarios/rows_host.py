@@ -7,7 +7,7 @@ from typing import Final
 
 from burstlab.disk.folder import wait_until
 from burstlab.scenarios.rows import HELD, is_alarm, is_crit, is_ok, is_unknown, row
-from burstlab.scenarios.stage import SkipError, Stage, in_namespace
+from burstlab.scenarios.stage import SkipError, Stage
 from burstlab.scenarios.table import WELL, Seen
 
 _STARTS: Final = 30
@@ -243,7 +243,7 @@ def _as_nobody(stage: Stage, deed: object, script: str = "") -> Seen:
 @row("no-proc", "exit 3, with a clear message")
 def no_proc(stage: Stage) -> bool:
     """No /proc."""
-    seen = stage.probe(truth=WELL, prefix=in_namespace("mount -t tmpfs none /proc"))
+    seen = stage.probe(truth=WELL, prefix=stage.in_namespace("mount -t tmpfs none /proc"))
     return is_unknown(seen) and "Traceback" not in seen.said and bool(seen.said)
 
 
@@ -254,7 +254,7 @@ _NO_SYSFS: Final = "mount -t tmpfs none /sys"
 def no_sysfs_throttled(stage: Stage) -> bool:
     """No /sys, 100 IOPS and 48 writers."""
     stage.throttle()
-    seen = stage.probe(prefix=in_namespace(_NO_SYSFS))
+    seen = stage.probe(prefix=stage.in_namespace(_NO_SYSFS))
     return is_crit(seen) and seen.cause != "exhausted_idle"
 
 
@@ -262,7 +262,7 @@ def no_sysfs_throttled(stage: Stage) -> bool:
 def no_sysfs_stall(stage: Stage) -> bool:
     """No /sys, total stall."""
     stage.stall()
-    seen = stage.probe(prefix=in_namespace(_NO_SYSFS))
+    seen = stage.probe(prefix=stage.in_namespace(_NO_SYSFS))
     return is_crit(seen) and seen.cause != "throttled"
 
 

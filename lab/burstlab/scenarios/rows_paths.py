@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from burstlab.scenarios.rows import is_crit, is_ok, is_unknown, row
-from burstlab.scenarios.stage import NOBODY, SkipError, Stage, in_namespace
-from burstlab.scenarios.table import WELL
+from burstlab.scenarios.stage import NOBODY, SkipError, Stage
+from burstlab.scenarios.table import WELL, Seen
 
 _SOON_S: Final = 3.0
 _UNBOUND: Final = ("--max-credit-share", "100%")
@@ -23,7 +23,7 @@ def refused(stage: Stage) -> bool:
     layers = stage.device.mount
     for name in ("upper", "work"):
         (layers / name).mkdir()
-    overlay = in_namespace(
+    overlay = stage.in_namespace(
         f"mount -t overlay -o lowerdir=/usr/share,upperdir={layers}/upper,workdir={layers}/work overlay /mnt"
     )
     seen = [stage.probe(paths=[path], truth=WELL) for path in ("/dev/shm", "/proc", "/sys")]  # noqa: S108
@@ -39,7 +39,7 @@ def overlay_allowed(stage: Stage) -> bool:
         for path in (layers / "lower", layers / f"upper-{lower.name}", layers / f"work-{lower.name}"):
             path.mkdir(exist_ok=True)
         options = f"lowerdir={lower},upperdir={layers}/upper-{lower.name},workdir={layers}/work-{lower.name}"
-        prefix = in_namespace(f"mount -t overlay -o {options} overlay /mnt")
+        prefix = stage.in_namespace(f"mount -t overlay -o {options} overlay /mnt")
         seen = stage.probe("--allow-fs", "overlay", *_UNBOUND, paths=["/mnt"], truth=WELL, prefix=prefix)
         held.append(is_ok(seen))
     return all(held)
@@ -48,21 +48,22 @@ def overlay_allowed(stage: Stage) -> bool:
 @row("fuse-hung", "back in 15 s, nothing left")
 def fuse_hung(stage: Stage) -> bool:
     """A FUSE file system whose server never answers; allowed."""
+    seen = [_on_hung_fuse(stage, *more) for more in ((), ("--allow-fs", "fuse"))]
+    stage.count_left()
+    return all(each.took_s < 15 and each.code in (2, 3) for each in seen) and not stage.left  # noqa: PLR2004
+
+
+def _on_hung_fuse(stage: Stage, *options: str) -> Seen:
     try:
         server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise SkipError(f"needs /dev/fuse: {error.strerror}") from error
-    options = "rootmode=40000,user_id=0,group_id=0"
-    prefix = in_namespace(f"mount -i -t fuse -o fd={server},{options} hung /mnt")
+    mount = f"mount -i -t fuse -o fd={server},rootmode=40000,user_id=0,group_id=0 hung /mnt"
+    prefix = stage.in_namespace(mount)
     try:
-        seen = [
-            stage.probe(*more, paths=["/mnt"], truth=None, prefix=prefix, pass_fds=[server])
-            for more in ((), ("--allow-fs", "fuse"))
-        ]
+        return stage.probe(*options, paths=["/mnt"], truth=None, prefix=prefix, pass_fds=[server])
     finally:
         os.close(server)
-    stage.count_left()
-    return all(each.took_s < 15 and each.code in (2, 3) for each in seen) and not stage.left  # noqa: PLR2004
 
 
 @row("not-a-directory", "refused, exit 3")

@@ -281,10 +281,20 @@ class Stage:
         words = ["run", "--run-dir", "/media", "--json", "/media/reading", *options, "/mnt"]
         with self.probe_file.open("rb") as source:
             process = self._spawn(
-                [*in_namespace(f'{mounts} exec {drop} "$@"'), _PYTHON, "-IS", "-", *map(str, words)],
+                [*self.in_namespace(f'{mounts} exec {drop} "$@"'), _PYTHON, "-IS", "-", *map(str, words)],
                 stdin=source,
             )
             return self.finish(Started(process, theirs / "reading", truth))
+
+    def in_namespace(self, script: str) -> list[str]:
+        """A command that runs another one after a script, among mounts that are gone with it.
+
+        Disks of others are let go of there: a copy of their mounts would keep them busy.
+        """
+        others = f"grep -e /burstlab-disk- -e /ddprobe-box- /proc/mounts | grep -v {self.device.folder}/"
+        let_go = f'for other in $({others} | cut -d " " -f 2); do umount -l "$other"; done'
+        enter = script if "$@" in script else f'{script}; exec "$@"'
+        return ["unshare", "--mount", "sh", "-ec", f"{let_go}; {enter}", "sh"]
 
     @contextmanager
     def serve(self, *options: object, **more: Any) -> Iterator[Started]:
@@ -364,11 +374,6 @@ def _abandon(process: subprocess.Popen[str]) -> None:
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             stream.close()
-
-
-def in_namespace(script: str) -> list[str]:
-    """A command that runs another one after a script, among mounts that are gone with it."""
-    return ["unshare", "--mount", "sh", "-ec", script if "$@" in script else f'{script}; exec "$@"', "sh"]
 
 
 def _state(pid: int) -> str:
