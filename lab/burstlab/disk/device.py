@@ -289,6 +289,7 @@ class Device:
         drop_rules(self.loop)
         self._stat = Path(f"/sys/block/{self.loop}/stat")
         queue = Path(f"/sys/block/{self.loop}/queue")
+        (queue / "iostats").write_text("1")  # what an earlier user of this device set stays
         (queue / "max_sectors_kb").write_text(str(_EBS_IO_KIB))
         (queue / "write_cache").write_text(self._write_cache)
         with suppress(OSError):  # not every kernel lets it be chosen

@@ -48,7 +48,9 @@ def idle_iops(stage: Stage) -> bool:
         stage.probe("--look", "100ms", *_UNBOUND, truth=None)
     stage.seen.clear()
     stage.throttle(writers=0)
-    return sum(is_alarm(stage.probe(*_UNBOUND)) for _ in range(3)) > 1
+    alarms = sum(is_alarm(stage.probe(*_UNBOUND, truth=None)) for _ in range(3))
+    stage.real_dd()
+    return alarms > 1
 
 
 @row("idle-1-mib", "CRIT: dd takes 10 s", fs=("ext4", "xfs"))
@@ -140,8 +142,9 @@ def held(stage: Stage) -> bool:
     """Requests held above the device (blkio, 1 byte/s)."""
     stage.probe("--look", "100ms", truth=None)
     stage.seen.clear()
-    stage.hold()
     stage.load(8)
+    stage.hold()
+    time.sleep(1)
     seen, passive = stage.probe(), stage.probe(mode="passive")
     return is_crit(seen, *HELD) and is_alarm(passive) and passive.cause in HELD
 

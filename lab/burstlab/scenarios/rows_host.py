@@ -3,6 +3,9 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from burstlab.disk.folder import wait_until
@@ -269,25 +272,31 @@ def no_sysfs_stall(stage: Stage) -> bool:
 @row("no-iostats-throttled", "no OK, CRIT")
 def no_iostats_throttled(stage: Stage) -> bool:
     """Queue/iostats=0, 100 IOPS and 24 writers: `passive`, `run`."""
-    _no_iostats(stage)
-    stage.throttle(writers=24)
-    passive, seen = stage.probe(mode="passive"), stage.probe()
+    with _no_iostats(stage):
+        stage.throttle(writers=24)
+        passive, seen = stage.probe(mode="passive"), stage.probe()
     return passive.verdict != "ok" and is_crit(seen)
 
 
 @row("no-iostats-stall", "CRIT, not called throttled")
 def no_iostats_stall(stage: Stage) -> bool:
     """Queue/iostats=0, total stall."""
-    _no_iostats(stage)
-    stage.stall()
-    seen = stage.probe()
+    with _no_iostats(stage):
+        stage.stall()
+        seen = stage.probe()
     return is_crit(seen) and seen.cause in (*HELD, "not_measured", "unknown")
 
 
-def _no_iostats(stage: Stage) -> None:
-    path = f"/sys/block/{stage.device.loop}/queue/iostats"
-    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123 - sysfs
-        file.write("0")
+@contextmanager
+def _no_iostats(stage: Stage) -> Iterator[None]:
+    """The setting outlives the loop device: the next user of its number would have it."""
+    setting = Path(f"/sys/block/{stage.device.loop}/queue/iostats")
+    setting.write_text("0", encoding="ascii")
+    try:
+        yield
+    finally:
+        stage.resume()
+        setting.write_text("1", encoding="ascii")
 
 
 @row("closed", "OK each")

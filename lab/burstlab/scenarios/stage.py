@@ -6,6 +6,7 @@ disk's folder, by which it is found and removed however this command ends.
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -25,9 +26,12 @@ from burstwatch.core.errors import BurstwatchError
 NOBODY: Final = 65534
 HEALTHY_IOPS: Final = 3_000
 LONGEST_S: Final = 100.0
+EXIT_CODES: Final = {"ok": 0, "warn": 1, "crit": 2, "unknown": 3}
+"""Of Nagios: the resident probe has verdicts only."""
 _SIZE_MIB: Final = 512
 _LOAD: Final = Path(__file__).with_name("load.py")
 _SETTLE_S: Final = 1.0
+_LOAD_STARTS_S: Final = 30.0
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _ENTER: Final = 'echo $$ > "$0" && exec "$@"'
 _PYTHON: Final = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
@@ -168,7 +172,11 @@ class Stage:
                 path.write_text(f"{number} {int(on)}", encoding="ascii")
 
     def load(self, threads: int, *, kib: int = 4) -> None:
-        """Start writers past the page cache, each waiting for its own write."""
+        """Start writers past the page cache, each waiting for its own write.
+
+        Raises:
+            DiskError: they did not start.
+        """
         command = [
             sys.executable,
             "-E",
@@ -180,21 +188,23 @@ class Stage:
         ]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)  # noqa: S603
         self.device.note(process.pid)
+        self._loads.append(process)
         assert process.stdout is not None
         with process.stdout:
-            process.stdout.readline()
-        self._loads.append(process)
+            ready, _, _ = select.select([process.stdout], [], [], _LOAD_STARTS_S)
+        if not ready:
+            raise DiskError(f"{threads} writers did not start within {_LOAD_STARTS_S:g} s")
 
     def fill(self) -> None:
         """Leave no room for data."""
         free = os.statvfs(self.device.mount)
-        with (self.device.mount / "filler").open("wb") as file:
+        with (self.device.mount / "filler").open("wb", buffering=0) as file:
             with suppress(OSError):
                 os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize)
             with suppress(OSError):
                 file.seek(0, os.SEEK_END)
                 while file.write(bytes(4096)):
-                    file.flush()
+                    pass
 
     def forget_names(self) -> None:
         """Mount it again: no name below the mount is in memory, and a lookup has to ask the disk."""
@@ -307,7 +317,9 @@ class Stage:
 
     def note_serve(self, reading: Mapping[str, Any] | None, truth: str = SICK) -> Seen:
         """Note what the resident probe said last, or that nothing it said was as expected."""
-        return self._note([dict(reading)] if reading else [], None if reading is None else 0, 0.0, truth, "")
+        told = [dict(reading)] if reading else []
+        code = EXIT_CODES[reading["verdict"]] if reading else None
+        return self._note(told, code, 0.0, truth, "")
 
     def count_left(self) -> int:
         """Count the probe's processes that are there although whoever called it was answered."""

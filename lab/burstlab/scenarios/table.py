@@ -40,13 +40,17 @@ class Seen:
         elsewhere = self.truth == SICK and self.verdict in _ALARMS and not self.is_about
         return elsewhere or (self.truth == WELL and self.verdict == "crit")
 
+    @property
+    def answer(self) -> str:
+        """Verdict and cause; probes whose log is elsewhere leave no reading."""
+        return f"{self.verdict.upper()} {self.cause}" if self.verdict else "no reading"
+
     def __str__(self) -> str:
         if self.code is None:
             return f"no answer in {self.took_s:.0f} s"
-        words = [self.verdict.upper(), self.cause] if self.verdict else ["no reading"]
         seconds = self.reading.get("dd_s")
-        words += [f"(dd {seconds:.3g} s)"] if seconds is not None else []
-        return f"{' '.join(filter(None, words))}, exit {self.code}, {self.took_s:.1f} s"
+        dd = f" (dd {seconds:.3g} s)" if seconds is not None else ""
+        return f"{self.answer}{dd}, exit {self.code}, {self.took_s:.1f} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,7 @@ class Result:
 
 def shown_runs(seen: Sequence[Seen], notes: Sequence[str]) -> str:
     """Runs and notes in one cell; runs that said the same are counted."""
-    counted = Counter(f"{each.verdict.upper()} {each.cause}, exit {each.code}" for each in seen)
+    counted = Counter(f"{each.answer}, exit {each.code}" for each in seen)
     if len(seen) > 4:  # noqa: PLR2004 - as many as fit a cell
         longest_s = max(each.took_s for each in seen)
         shown = [f"{count} times {words}" for words, count in counted.items()] + [f"up to {longest_s:.1f} s"]
