@@ -71,6 +71,13 @@ def test_a_unit_is_not_ended_while_it_judges():
     assert service["TasksMax"] == run["TasksMax"]
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_systemd_itself_makes_no_directory_on_a_disk_to_start_a_unit(unit):
+    """PID 1 creates those of PrivateTmp, and would wait for a disk that is stalled."""
+    assert "PrivateTmp" not in settings(unit)
+    assert "DynamicUser" not in settings(unit)
+
+
 def permitted(unit: str) -> set[str]:
     """System calls that the unit's filter lets through."""
     found: set[str] = set(members("@default"))
