@@ -114,6 +114,13 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end_all()
+        with suppress(OSError):
+            self.cgroup.rmdir()
+        self.device.__exit__(kind, error, trace)
+
+    def end_all(self) -> None:
+        """Let the disk answer, and end what was started on it."""
         self.resume()
         self.hold(on=False)
         self.thaw()
@@ -121,9 +128,6 @@ class Stage:
             self.device.limit_bytes(None)
             self.device.limit(None)
         wait_until(self._ended, 10)
-        with suppress(OSError):
-            self.cgroup.rmdir()
-        self.device.__exit__(kind, error, trace)
 
     # -- what is done to the disk
 
@@ -137,12 +141,10 @@ class Stage:
 
     def stall(self) -> None:
         """Requests are in the device and none comes back: its server is stopped."""
-        for pid in servers_of(self.device.folder):
-            os.kill(pid, signal.SIGSTOP)
+        stall_device(self.device.folder)
 
     def resume(self) -> None:
-        for pid in servers_of(self.device.folder):
-            os.kill(pid, signal.SIGCONT)
+        stall_device(self.device.folder, is_over=True)
 
     def break_down(self) -> None:
         """Every request fails with EIO: the server is gone."""
@@ -378,6 +380,12 @@ class Stage:
                 os.kill(pid, signal.SIGKILL)
         started = [*self._loads, *self._probes]
         return not alive and all(each.poll() is not None for each in started)
+
+
+def stall_device(folder: Path, *, is_over: bool = False) -> None:
+    """Stop the server of a disk, so that what it is asked for does not come back; or let it go on."""
+    for pid in servers_of(folder):
+        os.kill(pid, signal.SIGCONT if is_over else signal.SIGSTOP)
 
 
 def _abandon(process: subprocess.Popen[str]) -> None:
