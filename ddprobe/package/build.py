@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Builds ddprobe's .deb and .rpm from this folder; the same sources give the same .deb, byte for byte.
+"""Builds ddprobe's .deb and .rpm from this folder; the same sources give the same packages, byte for byte.
 
 ddprobe/package/build.py [FOLDER]      into FOLDER, ./build by default; needs dpkg-deb and rpmbuild
+
+Who builds packages for others names themselves as their maintainer, in Debian's DEBFULLNAME and DEBEMAIL.
 """
 
 import gzip
+import hashlib
 import os
 import re
 import shutil
@@ -14,9 +17,12 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 PROGRAM = HERE.parent / "ddprobe.py"
 MODIFIED = 1_767_225_600
 """Every file's time, 1 January 2026: a package depends on its sources only."""
+MAINTAINER = {"DEBFULLNAME": "burstwatch maintainers", "DEBEMAIL": "maintainers@burstwatch.example"}
+"""Of a domain that is reserved for documentation: this project has none, and may use nobody else's."""
 
 PLACES = {
     PROGRAM: ("usr/bin/ddprobe", 0o755),
@@ -27,7 +33,15 @@ PLACES = {
     HERE / "ddprobe.cron": ("etc/cron.d/ddprobe", 0o644),
     HERE.parent / "ddprobe.md": ("usr/share/doc/ddprobe/ddprobe.md", 0o644),
     HERE.parent / "ddprobe_example.txt": ("usr/share/doc/ddprobe/ddprobe_example.txt", 0o644),
+    ROOT / "runbooks/HostStallReported.md": ("usr/share/doc/ddprobe/runbooks/HostStallReported.md", 0o644),
 }
+DEB_PLACES = {
+    "copyright": "usr/share/doc/ddprobe/copyright",
+    "changelog": "usr/share/doc/ddprobe/changelog.gz",
+    "lintian-overrides": "usr/share/lintian/overrides/ddprobe",
+}
+RPM_LICENSE = "usr/share/licenses/ddprobe/LICENSE"
+"""Debian has the text of the license once for all packages; others ship it in each."""
 CONFIGURATION = ("etc/default/ddprobe", "etc/cron.d/ddprobe")
 
 
@@ -60,36 +74,55 @@ def version_of(source: str) -> str:
 def lay_out(root: Path) -> None:
     """Put every file where it belongs on a host."""
     for source, (place, mode) in PLACES.items():
-        target = root / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        target.chmod(mode)
-    manual = root / "usr/share/man/man1/ddprobe.1.gz"
-    manual.parent.mkdir(parents=True)
-    manual.write_bytes(gzip.compress((HERE / "ddprobe.1").read_bytes(), mtime=0))
+        put(root / place, source.read_bytes(), mode)
+    put(root / "usr/share/man/man1/ddprobe.1.gz", (HERE / "ddprobe.1").read_bytes())
+    settle(root)
+
+
+def put(target: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write one file of a package, compressed where its name says so."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(gzip.compress(content, mtime=0) if target.suffix == ".gz" else content)
+    target.chmod(mode)
+
+
+def settle(root: Path) -> None:
+    """Give every directory its mode and every file its time, whatever the umask and the clock are."""
     for path in [root, *root.rglob("*")]:
         if path.is_dir():
             path.chmod(0o755)
         os.utime(path, (MODIFIED, MODIFIED))
 
 
+def filled_in(name: str, **values: object) -> str:
+    """A file of this folder with its @NAMES@ replaced."""
+    maintainer = "{DEBFULLNAME} <{DEBEMAIL}>".format_map(MAINTAINER | os.environ)
+    text = (HERE / name).read_text(encoding="utf-8")
+    for key, value in {"MAINTAINER": maintainer, **values}.items():
+        text = text.replace(f"@{key}@", str(value))
+    return text
+
+
 def build_deb(scratch: Path, root: Path, out: Path, version: str) -> Path:
     """Pack the tree with its control files."""
     tree = scratch / "deb"
     shutil.copytree(root, tree)
+    for name, place in DEB_PLACES.items():
+        put(tree / place, filled_in(name).encode())
+    files = sorted(path for path in tree.rglob("*") if path.is_file())
     control = tree / "DEBIAN"
     control.mkdir(mode=0o755)
-    size_kib = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024
-    text = (
-        (HERE / "control.in").read_text().replace("@VERSION@", version).replace("@SIZE_KIB@", str(size_kib))
-    )
-    (control / "control").write_text(text)
+    size_kib = sum(path.stat().st_size for path in files) // 1024
+    (control / "control").write_text(filled_in("control.in", VERSION=version, SIZE_KIB=size_kib))
     (control / "conffiles").write_text("".join(f"/{place}\n" for place in CONFIGURATION))
+    sums = [
+        f"{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}  {path.relative_to(tree)}\n"
+        for path in files
+    ]
+    (control / "md5sums").write_text("".join(sums))
     for name in ("postinst", "prerm", "postrm"):
-        shutil.copyfile(HERE / name, control / name)
-        (control / name).chmod(0o755)
-    for path in [tree, *tree.rglob("*")]:
-        os.utime(path, (MODIFIED, MODIFIED))
+        put(control / name, (HERE / name).read_bytes(), 0o755)
+    settle(tree)
     package = out / f"ddprobe_{version}_all.deb"
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package)
     return package
@@ -97,9 +130,10 @@ def build_deb(scratch: Path, root: Path, out: Path, version: str) -> Path:
 
 def build_rpm(scratch: Path, root: Path, out: Path, version: str) -> Path:
     """Pack the same tree by a spec file."""
+    put(root / RPM_LICENSE, (ROOT / "LICENSE").read_bytes())
+    settle(root)
     spec = scratch / "ddprobe.spec"
-    text = (HERE / "ddprobe.spec.in").read_text()
-    spec.write_text(text.replace("@VERSION@", version).replace("@ROOT@", str(root)))
+    spec.write_text(filled_in("ddprobe.spec.in", VERSION=version, ROOT=root))
     top = scratch / "rpm"
     wanted = {
         "_topdir": top,

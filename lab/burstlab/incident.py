@@ -22,7 +22,7 @@ from burstlab.disk.box import SETTINGS, Box, open_box
 from burstlab.disk.command import clean_up, explained
 from burstlab.disk.containers import podman_job
 from burstlab.disk.device import Device, DiskError, choose_backend
-from burstlab.disk.docker import docker_job
+from burstlab.disk.docker import check_docker, docker_job
 from burstlab.disk.governor import Lapse
 from burstlab.disk.loop import Job, JobLoop
 from burstlab.disk.options import disk_options
@@ -463,6 +463,8 @@ def incident(
     console = Console(stderr=as_json, highlight=False)
     with explained():
         choose_backend(backend)
+        if jobs == "docker":
+            check_docker()
         _make_room(picture)
         clean_up(folder)
         tell_the_start(console, speed=speed, balance_pct=balance_pct)

@@ -28,10 +28,16 @@ _TITLES: Final = {"alone": "Nobody watches, until it has happened", "watched": "
 _WARN_S, _CRIT_S = 1.0, 5.0
 _MARKS: Final = {"ok": ("o", TARGET), "warn": ("D", WARN), "crit": ("X", DRY), "unknown": ("s", FAINT)}
 _TIMES: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
-_LIMITS_S: Final = (0.008, 150.0)
+_LIMITS_S: Final = (0.005, 150.0)
+_LEAST_S: Final = 0.008
+"""Drawn no lower, so that no mark is cut by the axis."""
 _NEAR_END: Final = 0.95
 _NAMED: Final = 3
 _NAME: Final = 38
+_NAME_IN_FULL_WIDTH: Final = 76
+"""Letters of a name that fit the whole width of a panel; a band has its share of them."""
+_ON_WHITE: Final = {"fc": "white", "ec": "none", "alpha": 0.85, "pad": 1.5}
+"""Behind a label, where there may be a hatch."""
 
 
 def draw(stage: Stage, path: Path) -> None:
@@ -127,6 +133,7 @@ def _draw_jobs(axes: Any, stage: Stage, twin: Twin) -> None:
             color=TARGET,
             fontsize=10.5,
             weight="bold",
+            bbox=_ON_WHITE,
         )
 
 
@@ -147,6 +154,7 @@ def _note_median(axes: Any, stage: Stage, twin: Twin, part: str) -> None:
         fontsize=11.5,
         weight="bold",
         color=DRY if is_slow else INK,
+        bbox=_ON_WHITE if is_slow else None,
     )
 
 
@@ -189,6 +197,7 @@ def _draw_balance(axes: Any, stage: Stage, twin: Twin) -> None:
             textcoords="offset points",
             color=DRY,
             weight="bold",
+            bbox=_ON_WHITE,
         )
 
 
@@ -198,26 +207,29 @@ def _draw_probe(axes: Any, stage: Stage, twin: Twin) -> None:
         axes.axhline(line_s, color=color, lw=0.9, ls=":")
     for reading in twin.readings:
         marker, color = _MARKS[reading.verdict]
-        start_s, took_s = reading.started_s - stage.began_s, max(reading.total_s, _LIMITS_S[0])
+        start_s, took_s = reading.started_s - stage.began_s, max(reading.total_s, _LEAST_S)
         axes.plot([start_s, reading.ended_s - stage.began_s], [took_s] * 2, color=color, lw=1.6)
-        axes.plot(start_s, took_s, marker=marker, color=color, ms=7, mec="white", mew=0.6)
+        axes.plot(start_s, took_s, marker=marker, color=color, ms=7, mec="white", mew=0.6, clip_on=False)
     worst = max(twin.readings_of("in"), key=lambda each: each.total_s, default=None)
     if worst is not None and twin.dry_s is not None and twin.flip is not None:
+        share = (twin.flip.asked_s - twin.dry_s) / stage.passed_s
         axes.text(
             (twin.dry_s + twin.flip.asked_s) / 2 - stage.began_s,
-            _LIMITS_S[0] * 1.3,
-            _names(worst),
+            _LIMITS_S[0] * 1.2,
+            _names(worst, min(_NAME, round(_NAME_IN_FULL_WIDTH * share))),
             ha="center",
             va="bottom",
             fontsize=8.4,
             color=DRY,
             linespacing=1.25,
-            bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 2},
+            bbox=_ON_WHITE,
+            zorder=1,  # below the readings
+            clip_on=True,
         )
 
 
-def _names(reading: Reading) -> str:
-    lines = [printable(f"{count} {comm} [{wchan}]", _NAME) for comm, wchan, count in reading.tasks[:_NAMED]]
+def _names(reading: Reading, letters: int) -> str:
+    lines = [printable(f"{count} {comm} [{wchan}]", letters) for comm, wchan, count in reading.tasks[:_NAMED]]
     return "\n".join(
         [f"{reading.total_s:.1f} s, {reading.cause}", f"{reading.blocked} tasks in state D:", *lines]
     )

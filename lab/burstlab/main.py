@@ -20,6 +20,9 @@ COMMANDS: Final = {
     "incident": _Command(
         "the incident on a real disk, with and without the watchdog; needs root", "burstlab.incident"
     ),
+    "probe-scenarios": _Command(
+        "ddprobe on disks that are sick in every way; needs root", "burstlab.scenarios.command"
+    ),
     "score": _Command("the watchdog and its rivals on recorded load", "burstlab.score.command"),
     "faults": _Command(
         "everything that can go wrong in a story, each in a run of its own", "burstlab.campaign.command"
@@ -40,7 +43,7 @@ class _Lazy(click.Group):
         known = COMMANDS.get(cmd_name)
         if known is None:
             return None
-        found = getattr(import_module(known.module), cmd_name)
+        found = getattr(import_module(known.module), cmd_name.replace("-", "_"))
         return found if isinstance(found, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

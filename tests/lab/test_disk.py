@@ -27,7 +27,7 @@ from burstlab.disk import device as device_module
 from burstlab.disk import docker
 from burstlab.disk.box import SETTINGS, open_box
 from burstlab.disk.command import disk
-from burstlab.disk.device import BACKENDS, Device, DiskError
+from burstlab.disk.device import BACKENDS, MKFS, Device, DiskError
 from burstlab.disk.folder import own, ownerless, take_down
 from burstlab.disk.governor import Lapse
 from burstlab.disk.loop import JobLoop
@@ -92,6 +92,38 @@ def test_a_device_serves_its_limit_and_a_new_limit_is_felt_at_once(backend, tmp_
         assert device.counters().done - before.done == pytest.approx(200, abs=25)
         device.limit(2_000)
         assert write_synchronously(device.mount, 200) < 1
+    assert left_of(tmp_path) == []
+
+
+def test_a_device_moves_no_more_bytes_than_its_limit_whatever_the_limit_of_operations(backend, tmp_path):
+    with Device(backend=backend, parent=tmp_path) as device:
+        device.limit(3_000)
+        device.limit_bytes(1 << 20)
+        path, began_s = device.mount / "bytes", time.monotonic()
+        path.write_bytes(bytes(3 << 20))
+        file = os.open(path, os.O_RDONLY)
+        os.fsync(file)
+        os.close(file)
+        # 3 MiB at 1 MiB a second, less what is let through at once
+        assert 2 < time.monotonic() - began_s < 5
+        device.limit(2_000)
+        began_s = time.monotonic()
+        path.write_bytes(bytes(2 << 20))
+        os.sync()
+        assert time.monotonic() - began_s > 1
+        device.limit_bytes(None)
+        assert write_synchronously(device.mount, 200) < 1
+    assert left_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("fs", MKFS)
+def test_a_device_has_the_file_system_that_was_asked_for(fs, tmp_path):
+    needs_a_disk()
+    if not shutil.which(f"mkfs.{fs}"):
+        pytest.skip(f"NOT TESTED HERE: needs mkfs.{fs}")
+    with Device(parent=tmp_path, fs=fs, size_mib=512) as device:
+        lines = Path("/proc/mounts").read_text().splitlines()
+        assert [line.split()[2] for line in lines if line.split()[1] == str(device.mount)] == [fs]
     assert left_of(tmp_path) == []
 
 

@@ -11,6 +11,7 @@ from tests.lab.disks import BURSTLAB, environment, left_of, loop_numbers, needs_
 
 import burstlab.incident as incident_module
 from burstlab.disk.device import DiskError
+from burstlab.disk.docker import NEEDED
 from burstlab.incident import choose_jobs, incident, run, summary
 from burstlab.incident_board import Teller, board, open_board, tell_the_end, tell_the_start
 
@@ -205,3 +206,12 @@ def test_bad_input_is_told_with_its_range(options):
     told = CliRunner().invoke(incident, options)
     assert told.exit_code == 2
     assert "Traceback" not in told.stderr
+
+
+def test_docker_that_is_not_here_is_said_before_the_story_begins(monkeypatch, tmp_path):
+    needs_a_disk()
+    monkeypatch.setitem(NEEDED, "a-daemon-that-is-not-here", "docker.io")
+    told = CliRunner().invoke(incident, ["--jobs", "docker", "--picture", str(tmp_path / "p.png")])
+    assert told.exit_code == 1
+    assert told.output.startswith("Error: Docker's containers need ")
+    assert len(told.output.splitlines()) == 1

@@ -55,14 +55,21 @@ FILES = {
     "/usr/share/man/man1/ddprobe.1.gz",
     "/usr/share/doc/ddprobe/ddprobe.md",
     "/usr/share/doc/ddprobe/ddprobe_example.txt",
+    "/usr/share/doc/ddprobe/runbooks/HostStallReported.md",
 }
+DEB_FILES = {
+    "/usr/share/doc/ddprobe/changelog.gz",
+    "/usr/share/doc/ddprobe/copyright",
+    "/usr/share/lintian/overrides/ddprobe",
+}
+RPM_FILES = {"/usr/share/licenses/ddprobe/LICENSE"}
 
 
 def test_the_deb_holds_every_file_for_every_architecture(packages):
     deb = package(packages, ".deb", "dpkg")
     listed = run("dpkg-deb", "--contents", deb).splitlines()
     files = {line.split()[5].removeprefix(".") for line in listed if line.startswith("-")}
-    assert files == FILES
+    assert files == FILES | DEB_FILES
     assert all("root/root" in line for line in listed)
     control = run("dpkg-deb", "--field", deb)
     assert "Architecture: all" in control
@@ -70,14 +77,60 @@ def test_the_deb_holds_every_file_for_every_architecture(packages):
     assert "Depends: python3 (>= 3.9)" in control
 
 
-def test_the_same_sources_give_the_same_deb(packages, tmp_path):
+@pytest.mark.parametrize(("kind", "debian"), [(".deb", "dpkg"), (".rpm", "rpm")])
+def test_the_same_sources_give_the_same_package(packages, tmp_path, kind, debian):
+    made = package(packages, kind, debian)
+    assert build(tmp_path)[kind].read_bytes() == made.read_bytes()
+
+
+def test_lintian_finds_no_error_and_no_warning(packages):
     deb = package(packages, ".deb", "dpkg")
-    assert build(tmp_path)[".deb"].read_bytes() == deb.read_bytes()
+    if not shutil.which("lintian"):
+        pytest.skip("NOT TESTED HERE: needs lintian (Debian's package of that name)")
+    done = subprocess.run(
+        ["lintian", "--fail-on", "none", deb], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert [line for line in done.stdout.splitlines() if line.startswith(("E:", "W:"))] == []
+
+
+def test_the_changelog_begins_with_the_version_of_the_program():
+    first = (SOURCES / "changelog").read_text().splitlines()[0]
+    assert first.startswith(f"ddprobe ({ddprobe.VERSION}) ")
+
+
+def test_the_maintainer_is_of_a_reserved_domain_or_whom_the_builder_names(packages, tmp_path):
+    deb = package(packages, ".deb", "dpkg")
+    stated = "burstwatch maintainers <maintainers@burstwatch.example>"
+    assert run("dpkg-deb", "--field", deb, "Maintainer").strip() == stated
+    named = {"DEBFULLNAME": "Ann Other", "DEBEMAIL": "ann@example.org"}
+    run(sys.executable, SOURCES / "build.py", tmp_path, env=os.environ | named)
+    [theirs] = tmp_path.glob("*.deb")
+    assert run("dpkg-deb", "--field", theirs, "Maintainer").strip() == "Ann Other <ann@example.org>"
+
+
+def test_every_page_that_the_help_names_is_packaged():
+    pages = set(re.findall(r"[\w./]*\w+\.md", ddprobe.help_text()))
+    assert pages
+    folder = "/usr/share/doc/ddprobe"
+    assert {f"{folder}/{page.removeprefix(f'{folder}/')}" for page in pages} <= FILES
+
+
+def test_a_cron_line_that_outlives_the_package_is_quiet(tmp_path):
+    """Removal keeps the file, as configuration: cron must not mail about a program that is gone."""
+    cron = (SOURCES / "ddprobe.cron").read_text().splitlines()
+    command = cron[-1].removeprefix("#").split(" root ")[1]
+    missing = command.replace("/usr/bin/ddprobe", str(tmp_path / "gone"))
+    assert missing != command
+    done = subprocess.run(["sh", "-c", missing], capture_output=True, text=True, check=False, timeout=10)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_the_rpm_holds_the_same_and_runs_the_same(packages):
     rpm = package(packages, ".rpm", "rpm")
-    assert set(run("rpm", "-qpl", rpm).split()) - {"/usr/share/doc/ddprobe"} == FILES
+    listed = run("rpm", "-qp", "--queryformat", "[%{FILEMODES:perms} %{FILENAMES}\n]", rpm).splitlines()
+    files = {line.split()[1] for line in listed if line.startswith("-")}
+    assert files == FILES | RPM_FILES
+    assert run("rpm", "-qp", "--licensefiles", rpm).split() == [*RPM_FILES]
     assert (
         run("rpm", "-qp", "--queryformat", "%{NAME} %{VERSION} %{ARCH}", rpm)
         == f"ddprobe {ddprobe.VERSION} noarch"
@@ -196,7 +249,7 @@ umount /var/lib/ddprobe && cp /disk/lib/.ddprobe /var/lib/ddprobe/
 """
 AFTERWARDS = r"""
 for left in /usr/bin/ddprobe /var/lib/ddprobe /run/ddprobe /etc/default/ddprobe /etc/cron.d/ddprobe \
-    /usr/lib/systemd/system/ddprobe.service /usr/share/doc/ddprobe; do
+    /usr/lib/systemd/system/ddprobe.service /usr/share/doc/ddprobe /usr/share/licenses/ddprobe; do
   if [ -e "$left" ]; then echo "left behind: $left"; exit 1; fi
 done
 echo clean

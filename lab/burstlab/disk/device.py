@@ -1,4 +1,4 @@
-"""A real block device that serves so many operations per second and no more, with ext4 on it.
+"""A real block device with a limit of operations or bytes per second, and a file system on it.
 
 Two throttles: ``qsd`` puts the loop device on a file that qemu-storage-daemon exports through a throttle
 group; ``blkio`` limits the loop device in the root cgroup (version 1), journal included. Either way the limit
@@ -42,9 +42,16 @@ PACKAGES: Final = {
     "umount": "mount",
     "mkfs.ext4": "e2fsprogs",
 }
+_EXT4_EXTENDED: Final = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
+MKFS: Final = {
+    # below 512 MiB mke2fs would choose 1 KiB blocks, and a small write be two operations
+    "ext4": ["mkfs.ext4", *("-q", "-F", "-b", "4096", "-m", "0"), *("-E", _EXT4_EXTENDED)],
+    "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
+    "btrfs": ["mkfs.btrfs", "-q", "-f", "-K"],
+}
+"""How each file system is made."""
 _IMAGE: Final = "volume.raw"
 _LEAST_MIB: Final = 64
-_BLOCK: Final = 4096
 _EBS_IO_KIB: Final = 256
 """One request is at most what EBS counts as one operation."""
 _SECTOR_KIB: Final = 0.5
@@ -98,8 +105,8 @@ class Throttle(Protocol):
         """Make ready, and answer the file the loop device is to stand on."""
         ...
 
-    def limit(self, loop: str, iops: int | None) -> None:
-        """No more than so many operations per second from now on; None lifts the limit."""
+    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
+        """No more than so many operations, and bytes, per second from now on; None lifts a limit."""
         ...
 
     def close(self) -> None:
@@ -139,9 +146,9 @@ class Qsd:
         self._monitor = Monitor(self._folder)
         return export
 
-    def limit(self, loop: str, iops: int | None) -> None:  # noqa: ARG002 - it limits all that it serves
+    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:  # noqa: ARG002
         assert self._monitor is not None
-        self._monitor.limit(NO_LIMIT if iops is None else iops)
+        self._monitor.limit(NO_LIMIT if iops is None else iops, bytes_per_s or 0)
 
     def close(self) -> None:
         if self._monitor is not None:
@@ -161,10 +168,11 @@ class Blkio:
     def open(self, image: Path) -> Path:
         return image
 
-    def limit(self, loop: str, iops: int | None) -> None:
+    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
         number = Path(f"/sys/block/{loop}/dev").read_text().strip()
-        for path in rule_files():
-            path.write_text(f"{number} {iops or 0}")
+        for what, most in (("iops", iops), ("bps", bytes_per_s)):
+            for path in rule_files(what):
+                path.write_text(f"{number} {most or 0}")
 
     def close(self) -> None:
         """Nothing is held."""
@@ -177,19 +185,31 @@ _THROTTLES: Final[dict[str, Callable[[Path], Throttle]]] = {"qsd": Qsd, "blkio":
 
 
 class Device:
-    """A throttled loop device with ext4 on it, mounted; use it with ``with``.
+    """A throttled loop device with a file system on it, mounted; use it with ``with``.
 
-    However its builder ends, a keeper takes it down. It writes through: a flush costs nothing, because
-    nobody documents what one costs on EBS.
+    However its builder ends, a keeper takes it down. By default it writes through: a flush costs nothing,
+    because nobody documents what one costs on EBS. ``mkfs_options`` are further words for mkfs.
     """
 
-    def __init__(self, *, backend: str = "auto", size_mib: int = 256, parent: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        backend: str = "auto",
+        size_mib: int = 256,
+        parent: Path | None = None,
+        fs: str = "ext4",
+        mkfs_options: Sequence[str] = (),
+        writes_back: bool = False,
+    ) -> None:
         if size_mib < _LEAST_MIB:
             raise DiskError(f"the image is {size_mib} MiB: give at least {_LEAST_MIB}")
         self.backend = choose_backend(backend)
         self._size_mib = size_mib
         self._parent = parent
+        self._mkfs = [*MKFS[fs], *mkfs_options]
+        self._write_cache = "write back" if writes_back else "write through"
         self._iops: int | None = None
+        self._bytes_per_s: int | None = None
 
     def __enter__(self) -> Self:
         self.folder = make_folder(self._parent)
@@ -226,8 +246,13 @@ class Device:
     def limit(self, iops: int | None) -> None:
         """Serve no more than so many operations per second from now on."""
         if iops != self._iops:
-            self._throttle.limit(self.loop, iops)
+            self._throttle.limit(self.loop, iops, self._bytes_per_s)
             self._iops = iops
+
+    def limit_bytes(self, bytes_per_s: int | None) -> None:
+        """Move no more than so many bytes per second from now on, beside the limit of operations."""
+        self._throttle.limit(self.loop, self._iops, bytes_per_s)
+        self._bytes_per_s = bytes_per_s
 
     def counters(self) -> Counters:
         """Reads and writes completed; the kernel counts requests, each of 256 KiB at most."""
@@ -264,13 +289,12 @@ class Device:
         drop_rules(self.loop)
         self._stat = Path(f"/sys/block/{self.loop}/stat")
         queue = Path(f"/sys/block/{self.loop}/queue")
+        (queue / "iostats").write_text("1")  # what an earlier user of this device set stays
         (queue / "max_sectors_kb").write_text(str(_EBS_IO_KIB))
-        (queue / "write_cache").write_text("write through")
+        (queue / "write_cache").write_text(self._write_cache)
         with suppress(OSError):  # not every kernel lets it be chosen
             (queue / "scheduler").write_text("none")
-        # below 512 MiB mke2fs would choose 1 KiB blocks, and a small write be two operations
-        extended = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
-        _said_by(["mkfs.ext4", "-q", "-F", "-b", str(_BLOCK), "-m", "0", "-E", extended, self.path])
+        _said_by([*self._mkfs, self.path])
         _said_by(["mount", self.path, str(self.mount)])
         _said_by(["losetup", "-d", self.path])  # busy, so it only promises to go with the mount
 

@@ -43,9 +43,7 @@ def docker_job(device: Device) -> tuple[str, ...]:
     Raises:
         DiskError: there is no Docker, or none that can run a container here; the message says what it said.
     """
-    if missing := [tool for tool in NEEDED if shutil.which(tool) is None]:
-        packages = " ".join(dict.fromkeys(NEEDED[tool] for tool in missing))
-        raise DiskError(f"Docker's containers need {', '.join(missing)}: apt-get install {packages}")
+    check_docker()
     client = ("docker", "--config", str(device.folder / "docker"), "--host", _address(device))
     _start(device, client)
     said_by([*client, "import", str(make_image(device.folder, Path(shutil.which("busybox") or ""))), IMAGE])
@@ -53,6 +51,17 @@ def docker_job(device: Device) -> tuple[str, ...]:
     job = (*client, *run, IMAGE, "sh", "-c", SCRIPT, str(WRITERS), str(WRITES))
     said_by(job)
     return job
+
+
+def check_docker() -> None:
+    """Refuse a machine without what our own Docker is made of.
+
+    Raises:
+        DiskError: with what is missing, and the packages that have it.
+    """
+    if missing := [tool for tool in NEEDED if shutil.which(tool) is None]:
+        packages = " ".join(dict.fromkeys(NEEDED[tool] for tool in missing))
+        raise DiskError(f"Docker's containers need {', '.join(missing)}: apt-get install {packages}")
 
 
 def _address(device: Device) -> str:

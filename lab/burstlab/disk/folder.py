@@ -2,6 +2,9 @@
 
 Mounts and loop devices are found by the folder their files lie in, processes by the note taken of them; so
 taking down needs nobody's memory, and may be done twice.
+
+Folders are looked for where every user may write, and root acts on what it finds there. So a folder must be a
+real directory of our own with mode 0700, and its files must be our own as well; links are never followed.
 """
 
 import fcntl
@@ -10,6 +13,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -29,6 +33,7 @@ NO_LIMIT: Final = 10_000_000
 
 _OWNER: Final = "owner"
 _PROCESSES: Final = "processes"
+_PID_AND_START: Final = 2
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a file system, and the folder in it is made safely
 _NEEDED_BYTES: Final = 768 * 2**20
 _COMM_LENGTH: Final = 15
@@ -36,6 +41,8 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _CONTAINER_KEEPERS: Final = ("conmon", "podman")
 _PATIENCE_S: Final = 10.0
 _LOOK_S: Final = 0.02
+_OURS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""How the folder's own files are opened: never through a link, never waiting for the other end of a FIFO."""
 
 
 def make_folder(parent: Path | None = None) -> Path:
@@ -48,14 +55,29 @@ def own(folder: Path) -> int:
 
     Raises:
         BlockingIOError: somebody else has it.
+        PermissionError: it is not a directory of ours alone, or its lock is not our own file.
     """
-    holding = os.open(folder / _OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not is_ours(folder):
+        raise PermissionError(f"{folder} is not a directory of this user with mode 0700")
+    holding = os.open(folder / _OWNER, os.O_RDWR | os.O_CREAT | _OURS, 0o600)
     try:
+        if not _is_our_file(holding):
+            raise PermissionError(f"{folder / _OWNER} is not a regular file of this user")
         fcntl.flock(holding, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:
         os.close(holding)
         raise
     return holding
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether it is a real directory, not a link, that this user owns and nobody else may enter."""
+    try:
+        about = folder.lstat()
+    except OSError:
+        return False
+    is_private = stat.S_ISDIR(about.st_mode) and not stat.S_IMODE(about.st_mode) & 0o077
+    return is_private and about.st_uid == os.geteuid()
 
 
 def ownerless(parent: Path | None = None) -> list[Path]:
@@ -72,14 +94,17 @@ def ownerless(parent: Path | None = None) -> list[Path]:
 
 def note_process(folder: Path, pid: int) -> None:
     """Remember a process that is to end with the disk."""
-    with (folder / _PROCESSES).open("a") as notes:
-        notes.write(f"{pid} {_started(pid)}\n")
+    notes = os.open(folder / _PROCESSES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _OURS, 0o600)
+    try:
+        os.write(notes, f"{pid} {_started(pid)}\n".encode())
+    finally:
+        os.close(notes)
 
 
 def take_down(folder: Path, *, patience_s: float = _PATIENCE_S) -> list[str]:
     """Undo all that was built in the folder, and answer what could not be, in words."""
-    if not folder.exists():
-        return []
+    if not is_ours(folder):
+        return []  # gone, or never ours: nothing here may be acted on
     with suppress(OSError):
         _lift_limits(folder)
     _end_processes(folder)
@@ -111,19 +136,19 @@ def loops_of(folder: Path) -> list[str]:
 def drop_rules(loop: str) -> None:
     """Lift what limits of this loop device the cgroup holds, from whichever use of it."""
     number = _read(Path(f"/sys/block/{loop}/dev"))
-    for path in rule_files():
+    for path in (*rule_files(), *rule_files("bps")):
         if any(line.split()[0] == number for line in _read(path).splitlines()):
             path.write_text(f"{number} 0")
 
 
-def rule_files() -> list[Path]:
-    """Where a root cgroup of version 1 limits operations per second; empty where there is none."""
+def rule_files(what: str = "iops") -> list[Path]:
+    """Where a root cgroup of version 1 limits operations (or "bps") per second; empty where there is none."""
     for line in _read(Path("/proc/self/mountinfo")).splitlines():
         fields, _, about = line.partition(" - ")
         kind, _, options = about.split(" ", 2)
         if kind == "cgroup" and "blkio" in options.split(","):
             root = Path(fields.split()[4])
-            files = [root / f"blkio.throttle.{way}_iops_device" for way in ("read", "write")]
+            files = [root / f"blkio.throttle.{way}_{what}_device" for way in ("read", "write")]
             return [path for path in files if path.exists()]
     return []
 
@@ -185,10 +210,14 @@ class Monitor:
                 return answer["return"]
         raise OSError(f"{SERVER} is gone")
 
-    def limit(self, iops: int) -> None:
-        """No more than so many operations per second from now on."""
+    def limit(self, iops: int, bytes_per_s: int = 0) -> None:
+        """No more than so many operations, and bytes unless 0, per second from now on."""
         # what is not given stays as it was: the burst has to be named to be off
-        limits = {"iops-total": iops, "iops-total-max": 0, "iops-total-max-length": 1}
+        limits = {
+            f"{what}-total{rest}": value
+            for what, most in (("iops", iops), ("bps", bytes_per_s))
+            for rest, value in (("", most), ("-max", 0), ("-max-length", 1))
+        }
         self.ask("qom-set", path=f"/objects/{THROTTLE_GROUP}", property="limits", value=limits)
 
     def close(self) -> None:
@@ -208,9 +237,8 @@ def _best_parent() -> Path:
 def _folders(parent: Path | None) -> Iterator[Path]:
     for place in dict.fromkeys((_MEMORY, Path(tempfile.gettempdir()), parent or _MEMORY)):
         for path in sorted(place.glob(f"{PREFIX}*")):
-            with suppress(OSError):
-                if path.is_dir() and path.stat().st_uid == os.geteuid():
-                    yield path
+            if is_ours(path):
+                yield path
 
 
 def _lift_limits(folder: Path) -> None:
@@ -230,18 +258,36 @@ def _lift_limits(folder: Path) -> None:
 
 def _end_processes(folder: Path) -> None:
     """Kill what was noted, and see it gone; what is in state D goes when the disk answers."""
-    noted = [line.split() for line in _read(folder / _PROCESSES).splitlines()]
-    alive = [(int(pid), started) for pid, started in noted if _started(int(pid)) == started]
+    alive = [(pid, started) for pid, started in _noted(folder) if _started(pid) == started]
     for pid, _ in alive:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     wait_until(lambda: all(_started(pid) != started or _is_dead(pid) for pid, started in alive), _PATIENCE_S)
 
 
+def _noted(folder: Path) -> list[tuple[int, str]]:
+    """Processes and their starts, of a list that is our own file; a line cut short is left out."""
+    try:
+        notes = os.open(folder / _PROCESSES, os.O_RDONLY | _OURS)
+    except OSError:
+        return []
+    with os.fdopen(notes, errors="replace") as file:
+        words = [line.split() for line in file.read().splitlines()] if _is_our_file(notes) else []
+    return [(int(each[0]), each[1]) for each in words if len(each) == _PID_AND_START and each[0].isdecimal()]
+
+
+def _is_our_file(descriptor: int) -> bool:
+    about = os.fstat(descriptor)
+    return stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink == 1
+
+
 def _end_containers(folder: Path) -> None:
-    """Kill what podman keeps for containers of this folder, and them: nobody else knows of either."""
+    """Kill what podman keeps for containers of this folder, and what is in the cgroups of its name."""
     wait_until(lambda: not _kill_containers(folder), _PATIENCE_S)
     for cgroup in [*_CGROUPS.glob(folder.name), *_CGROUPS.glob(f"*/{folder.name}")]:
+        for pid in _read(cgroup / "cgroup.procs").split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         wait_until(lambda cgroup=cgroup: _remove_cgroup(cgroup), 1.0)  # type: ignore[misc]
 
 
@@ -260,7 +306,7 @@ def _kill_containers(folder: Path) -> bool:
     found: dict[str, set[int]] = {comm: set() for comm in _CONTAINER_KEEPERS}
     for pid in _pids():
         comm = _read(Path(f"/proc/{pid}/comm"))
-        if comm in found and f"{folder}/" in _read(Path(f"/proc/{pid}/cmdline")):
+        if comm in found and f"{folder}/" in _read(Path(f"/proc/{pid}/cmdline")) and _runs_as_us(pid):
             found[comm].add(pid)
     kept = [pid for pid in _pids() if _parent(pid) in found["conmon"]]
     # conmon first: where a container ends under it, it starts another podman to clean up
@@ -325,6 +371,13 @@ def _run(command: Sequence[str]) -> int | None:
 
 def _pids() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+
+
+def _runs_as_us(pid: int) -> bool:
+    """Anyone may give a process the name of one of ours, but not its owner."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
+    return False
 
 
 def _started(pid: int) -> str:

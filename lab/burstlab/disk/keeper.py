@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from burstlab.disk.folder import own, take_down, wait_until
+from burstlab.disk.folder import is_ours, own, take_down, wait_until
 
 _PATIENCE_S = 60.0
 
@@ -25,12 +25,12 @@ def main(folder: Path) -> int:
 
 def _is_clean(folder: Path) -> bool:
     """Whether it is gone after another try."""
-    if not folder.exists():
+    if not is_ours(folder):
         return True
     try:
         holding = own(folder)
     except OSError:
-        return not folder.exists()
+        return not is_ours(folder)
     try:
         return not take_down(folder)
     finally:

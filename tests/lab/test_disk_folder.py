@@ -1,0 +1,131 @@
+"""What ``burstlab disk`` takes for its own where every user may write: it acts on it as root."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from burstlab.disk.cleaning import clean
+from burstlab.disk.folder import PREFIX, is_ours, make_folder, note_process, own, ownerless, take_down
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def shared():
+    """A directory as /tmp: everybody may write, and remove only what is theirs."""
+    folder = Path(tempfile.mkdtemp(prefix="shared-"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def victim():
+    """A process of ours that nobody may end, and its line for a list of processes."""
+    process = subprocess.Popen(["sleep", "300"])
+    started = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
+    yield process, f"{process.pid} {started}\n"
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def as_nobody():
+    """Give a function that runs Python as another user."""
+    if os.geteuid() != 0:
+        pytest.skip("NOT TESTED HERE: acting as another user needs root")
+
+    def run(script: str, *words: object) -> None:
+        python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
+        subprocess.run(
+            [python, "-c", f"import os, sys\n{script}", *map(str, words)],
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            check=True,
+        )
+
+    return run
+
+
+def is_alive(process: subprocess.Popen) -> bool:
+    return process.poll() is None
+
+
+def test_a_link_that_another_user_made_leads_to_no_process_being_killed(shared, victim, as_nobody):
+    process, line = victim
+    as_nobody(
+        "os.symlink(sys.argv[1], sys.argv[2])\nopen(sys.argv[1] + '/processes', 'w').write(sys.argv[3])",
+        *(shared, shared / f"{PREFIX}evil", line),
+    )
+    assert clean(lambda _: None, shared) == 0
+    assert take_down(shared / f"{PREFIX}evil") == []
+    assert is_alive(process)
+    assert (shared / "processes").exists()
+
+
+def test_a_folder_of_another_user_is_left_alone(shared, victim, as_nobody):
+    process, line = victim
+    folder = shared / f"{PREFIX}theirs"
+    as_nobody(
+        "os.mkdir(sys.argv[1], 0o700)\nopen(sys.argv[1] + '/processes', 'w').write(sys.argv[2])",
+        *(folder, line),
+    )
+    assert ownerless(shared) == []
+    with pytest.raises(PermissionError, match="not a directory of this user"):
+        own(folder)
+    assert take_down(folder) == []
+    assert is_alive(process)
+    assert sorted(path.name for path in folder.iterdir()) == ["processes"]
+
+
+def test_a_folder_of_ours_that_others_may_enter_is_left_alone(shared):
+    folder = make_folder(shared)
+    assert ownerless(shared) == [folder]
+    folder.chmod(0o755)
+    assert ownerless(shared) == []
+    assert not is_ours(folder)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "theirs"])
+def test_a_list_that_is_not_our_own_file_ends_no_process(shared, victim, as_nobody, kind):
+    process, line = victim
+    folder, theirs = make_folder(shared), shared / "list"
+    as_nobody("open(sys.argv[1], 'w').write(sys.argv[2])", theirs, line)
+    if kind == "link":
+        (folder / "processes").symlink_to(theirs)
+    elif kind == "hard link":
+        (folder / "processes").hardlink_to(theirs)
+    else:
+        (folder / "processes").write_text(line)
+        os.chown(folder / "processes", NOBODY, NOBODY)
+    assert take_down(folder) == []
+    assert is_alive(process)
+    assert not folder.exists()
+
+
+def test_a_lock_that_is_a_link_or_a_fifo_is_not_opened(shared):
+    folder = make_folder(shared)
+    (folder / "owner").symlink_to(shared / "made")
+    with pytest.raises(OSError, match="symbolic links"):
+        own(folder)
+    assert not (shared / "made").exists()
+    (folder / "owner").unlink()
+    os.mkfifo(folder / "owner")
+    with pytest.raises(PermissionError, match="not a regular file"):
+        own(folder)
+
+
+def test_what_we_noted_is_ended_and_a_line_cut_short_is_left_out(shared, victim):
+    process, _ = victim
+    folder = make_folder(shared)
+    note_process(folder, process.pid)
+    with (folder / "processes").open("a") as notes:
+        notes.write("12")
+    assert take_down(folder) == []
+    assert process.wait(10) == -9
