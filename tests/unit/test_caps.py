@@ -45,7 +45,7 @@ def test_a_refusal_for_the_number_names_the_cap_and_what_is_reserved():
     assert refusal.guard is Guard.FLEET_CAP
     assert refusal.reason == (
         "38 volumes are away or on the way, and the policy's flip.fleet_cap is 50, 12 of them reserved for"
-        " draining volumes (flip.draining_reserve_pct: 25)"
+        " critical drains (flip.draining_reserve_pct: 25)"
     )
     assert "reserved" not in refuse_fleet_cap(an_order(), 50, POLICY).reason
     few = refuse_fleet_cap(an_order(Cause.WINDOW), 3, replace(POLICY, fleet_cap=4))
@@ -59,7 +59,7 @@ def test_a_refusal_for_the_dollars_names_the_cap_the_prices_and_what_is_reserved
     assert refusal.reason == (
         "it would add $197.50 a month to $600.00 already added, and the policy's"
         " flip.spend_cap_usd_per_month is $1,000.00, at us-east-1 list prices; $250.00 of that is reserved"
-        " for draining volumes (flip.draining_reserve_pct: 25)"
+        " for critical drains (flip.draining_reserve_pct: 25)"
     )
     assert "reserved" not in refuse_spend_cap(an_order(), 197.5, 900.0, POLICY).reason
     little = replace(POLICY, spend_cap_usd=2.0)
