@@ -91,9 +91,7 @@ def test_in_mode_propose_people_get_the_command_and_the_rule_at_warning(desk, de
     assert asked(desk_lab) == 0
     assert f"In mode auto it would flip at warning: {FREE}." in said
     assert f"burstctl flip {volume_id} --region us-east-1 --to gp3" in said
-    assert f"in mode auto it flips at warning: {FREE}" in " ".join(
-        desk.run("explain", volume_id).out.split()
-    )
+    assert f"in mode auto it flips at warning: {FREE}" in " ".join(desk.run("explain", volume_id).out.split())
 
 
 # Deployed
@@ -141,7 +139,7 @@ def test_an_early_flip_leaves_the_only_place_to_a_drain_that_is_critical(functio
 
 def test_a_refusal_of_an_early_flip_is_reported_once_the_drain_is_critical(functions):
     lab = functions.lab
-    volume_id = add_warning(lab, tags=AUTO)
+    add_warning(lab, tags=AUTO)
     now_s = int(lab.clock.now_s())
     hold = Hold(volume_id=None, by="anna", reason="freeze", placed_at_s=now_s, until_s=now_s + 7200)
     functions.ledger.place_hold(hold)

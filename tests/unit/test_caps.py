@@ -23,11 +23,13 @@ def an_order(cause=Cause.DRAINING, **changes):
         # 25 % of 50 volumes are 12, rounded down
         (an_order(Cause.CRITICAL), Caps(volumes=38, usd_per_month=750.0)),
         (an_order(Cause.WINDOW), Caps(volumes=38, usd_per_month=750.0)),
+        # a drain that is not yet critical can wait: 12.5 are 13 for it
+        (an_order(early=True), Caps(volumes=37, usd_per_month=750.0)),
         (an_order(Cause.BY_HAND, by="ann"), Caps(volumes=50, usd_per_month=1_000.0)),
         (an_order(Cause.CRITICAL, by="ann"), Caps(volumes=50, usd_per_month=1_000.0)),
     ],
 )
-def test_only_a_drain_and_a_person_may_use_the_reserved_share_of_the_caps(order, caps):
+def test_only_a_critical_drain_and_a_person_may_use_the_reserved_share_of_the_caps(order, caps):
     assert caps_for(order, POLICY) == caps
 
 
@@ -38,6 +40,15 @@ def test_only_a_drain_and_a_person_may_use_the_reserved_share_of_the_caps(order,
 def test_of_few_volumes_whole_ones_are_reserved(fleet_cap, reserve_pct, volumes):
     policy = replace(POLICY, fleet_cap=fleet_cap, draining_reserve_pct=reserve_pct)
     assert caps_for(an_order(Cause.WINDOW), policy).volumes == volumes
+
+
+@pytest.mark.parametrize(
+    ("fleet_cap", "reserve_pct", "volumes"),
+    [(1, 25.0, 0), (3, 25.0, 2), (4, 25.0, 3), (10, 90.0, 1), (4, 0.0, 4)],
+)
+def test_an_early_flip_never_takes_the_last_places_of_a_few(fleet_cap, reserve_pct, volumes):
+    policy = replace(POLICY, fleet_cap=fleet_cap, draining_reserve_pct=reserve_pct)
+    assert caps_for(an_order(early=True), policy).volumes == volumes
 
 
 def test_a_refusal_for_the_number_names_the_cap_and_what_is_reserved():

@@ -42,7 +42,8 @@ lead: {least: 2m, reserve: 1m, per_tib: 10m}
 """
 """As shipped but quicker, so that a whole story takes less than half an hour.
 
-A change to gp3, which costs nothing, waits for ``critical`` too: two volumes must be moved in the same minute.
+A change to gp3, which costs nothing, waits for ``critical`` too: two volumes are to be moved in the same
+minute.
 """
 
 _DRY_UNTIL_MIN: Final = 9
