@@ -12,13 +12,14 @@ from burstwatch.core.guards import Guard, Refusal, refuse_detached, refuse_hold,
 from burstwatch.core.ledger import VolumeState
 from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done, Outcome
+from burstwatch.core.policy import ActAt
 from burstwatch.core.propose import demand_of
 from burstwatch.core.report import urgency_of
 from burstwatch.flip import carry_out
 from burstwatch.looking import Pass
 
-_MOST_REPEATS: Final = 20
-"""How many volumes whose last request was refused are requested again by one pass, in turn.
+_MOST_WAITING: Final = 20
+"""How many volumes that can wait are requested by one pass, in turn: refused before, or not yet critical.
 
 Each request costs the flip function a dozen reads. With two requests at a time and two seconds for each,
 these are 20 seconds of a minute: a new request waits no longer, however many volumes a cap refuses.
@@ -66,27 +67,36 @@ def _states_now(this: Pass) -> Mapping[str, VolumeState | None]:
 
 
 def _in_turn(this: Pass, orders: Sequence[Order], states: Mapping[str, VolumeState | None]) -> list[Order]:
-    """The orders to request now, the most urgent first: all that are new, and some that were refused before.
+    """The orders to request now, the most urgent first: all that are new and critical, and some others.
 
-    Which of those have their turn changes each minute; nothing is stored. Steps of the golden ratio around a
-    ring reach all of them soon, also where passes are several minutes apart.
+    Those that were refused before come first among the others, then the early ones.
     """
     refused_by = {order.volume_id: _refused_by(states[order.volume_id]) for order in orders}
-    repeats = sorted(
-        (order for order in orders if refused_by[order.volume_id]),
-        key=lambda order: sha256(order.volume_id.encode()).digest(),
-    )
-    first = int(this.look.tick_s // 60 * _GOLDEN_RATIO % 1 * len(repeats))
-    repeats = repeats[first:] + repeats[:first]
-    waiting = {order.volume_id for order in repeats[_MOST_REPEATS:]}
-    for volume_id in waiting:
+    early = [order for order in orders if order.early]
+    repeats = [order for order in orders if not order.early and refused_by[order.volume_id]]
+    room = max(0, _MOST_WAITING - len(repeats))
+    later = _later(this, repeats, _MOST_WAITING)
+    for volume_id in later:
         guard = refused_by[volume_id]
         assert guard is not None
         reason = f"it was refused before, as {len(repeats)} volumes were, and waits for its turn"
         refusal = Refusal(guard=guard, reason=reason)
         this.outcomes[volume_id] = Outcome(done=Done.REFUSED, because=str(refusal), refusal=refusal)
-    chosen = (order for order in orders if order.volume_id not in waiting)
+    early_later = _later(this, early, room)
+    because = f"not yet critical, as {len(early)} volumes are, and waits for its turn"
+    this.outcomes |= {volume_id: Outcome(done=Done.NONE, because=because) for volume_id in early_later}
+    chosen = (order for order in orders if order.volume_id not in later | early_later)
     return sorted(chosen, key=lambda order: (order.urgency, order.volume_id))
+
+
+def _later(this: Pass, orders: Sequence[Order], most: int) -> set[str]:
+    """Of these orders all but ``most``, which have their turn in this minute; nothing is stored.
+
+    Steps of the golden ratio around a ring reach all of them soon, also where passes are minutes apart.
+    """
+    ring = sorted(orders, key=lambda order: sha256(order.volume_id.encode()).digest())
+    first = int(this.look.tick_s // 60 * _GOLDEN_RATIO % 1 * len(ring))
+    return {order.volume_id for order in (ring[first:] + ring[:first])[most:]}
 
 
 def _refused_by(state: VolumeState | None) -> Guard | None:
@@ -119,17 +129,21 @@ def _request(this: Pass, orders: Sequence[Order]) -> None:
 
 
 def _known_refusal(this: Pass, decision: Decision, state: VolumeState | None) -> Refusal | None:
-    """The refusal of what a decision wants, if it was reported before and this pass can see that it lasts.
+    """The refusal of what a decision wants, if this pass can see it and it need not be reported (again).
 
-    It is not requested again then: nothing more would be read or recorded.
+    It is not requested then: nothing more would be read or recorded.
     """
+    assert decision.want is not None
+    is_quiet = decision.want.early and this.shell.policy.flip.act_at is ActAt.AUTO
+    told = state.refusal_told if state is not None else None
+    hold = hold_on(this.holds, decision.volume_id, this.look.now_s)
+    if hold is not None and (is_quiet or told == Guard.HELD):
+        return refuse_hold(hold)
+    detached = refuse_detached(decision.assessment.volume)
+    if detached is not None and (is_quiet or told == Guard.DETACHED):
+        return detached
     if state is None:
         return None
-    hold = hold_on(this.holds, decision.volume_id, this.look.now_s)
-    if hold is not None and state.refusal_told == Guard.HELD:
-        return refuse_hold(hold)
-    if state.refusal_told == Guard.DETACHED and (detached := refuse_detached(decision.assessment.volume)):
-        return detached
     pauses = state.failures and (state.retry_at_s or 0) > this.look.now_s
     return refuse_pause(state) if pauses else None
 
@@ -143,5 +157,6 @@ def order_of(decision: Decision) -> Order:
         cause=decision.want.cause,
         because=decision.want.reason,
         demand=demand_of(decision.assessment),
+        early=decision.want.early,
         urgency=urgency_of(decision),
     )

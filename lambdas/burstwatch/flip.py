@@ -39,6 +39,7 @@ from burstwatch.core.orders import (
 )
 from burstwatch.core.outcome import Done, Outcome
 from burstwatch.core.plan import DueVolume
+from burstwatch.core.policy import ActAt
 from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.core.propose import measured
 from burstwatch.core.samples import Series, served_per_minute
@@ -341,11 +342,15 @@ def _intent_of(plan: Plan) -> str:
 
 
 def _record_refusal(shell: Shell, plan: Plan, refusal: Refusal) -> Outcome:
-    """People hear of the watchdog's own refusals once, and again when another guard refuses."""
+    """Report the watchdog's own refusals once, and again when another guard refuses.
+
+    An early flip that costs nothing may be tried again: its refusal is reported once the drain is critical.
+    """
     outcome = Outcome(done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s)
     state, order = plan.facts.state, plan.order
     is_told = state.refusal_told == refusal.guard or is_pause_after_failure(state, refusal)
-    if order.by != WATCHDOG or is_told or not state.revision:
+    is_quiet = order.early and shell.policy.flip.act_at is ActAt.AUTO
+    if order.by != WATCHDOG or is_told or is_quiet or not state.revision:
         return outcome
     after = replace(state, revision=_next_revision(state, plan.facts.now_s), refusal_told=str(refusal.guard))
     _write(shell, plan, state, after, [refused_event(plan, refusal)])

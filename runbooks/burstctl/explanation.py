@@ -27,6 +27,7 @@ from burstwatch.core.policy import Mode, Policy
 from burstwatch.core.report import describe
 from burstwatch.core.tag_keys import MODE
 from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, worst_drain_per_s
+from burstwatch.core.want import ActRule, act_rule
 from burstwatch.core.windows import WindowState
 from burstwatch.core.words import format_clock, format_duration, format_instant, printable
 
@@ -63,6 +64,14 @@ class Explanation:
     @property
     def assessment(self) -> Assessment:
         return self.decision.assessment
+
+    @property
+    def act_rule(self) -> ActRule | None:
+        """At which level a drain flips it; None where it does not matter, such as for a critical volume."""
+        proposal, planned = self.decision.proposal, self.planned
+        if planned is None or not planned.is_out or self.decision.wishes.is_critical:
+            return None
+        return act_rule(proposal.choice if proposal else planned.plan.choice, self.policy)
 
     @property
     def spent(self) -> tuple[Spent, ...]:
@@ -143,6 +152,7 @@ def to_document(told: Explanation) -> dict[str, Any]:
         "look": {"interval_s": told.decision.look_interval_s, "because": " ".join(_look(told))},
         "flip": flip_document(told.decision.flip) if told.decision.flip else None,
         "contested_since": instant_or_none(told.state.contested_at_s if told.state else None),
+        "act_at": told.act_rule.to_document() if told.act_rule else None,
         "plan": plan_document(told.planned) if told.planned else None,
         "holds": [hold_document(hold) for hold in told.holds],
         "windows": _windows_document(told),
@@ -292,7 +302,15 @@ def _mode(told: Explanation) -> list[str]:
         source = "the policy's default, no tag asks for another"
     critical = ["tagged critical"] if wishes.is_critical else []
     faults = [f"tag at fault: {fault}" for fault in wishes.faults]
-    return [f"{wishes.mode} ({source}): {_MODES[wishes.mode]}", *critical, *faults]
+    return [f"{wishes.mode} ({source}): {_MODES[wishes.mode]}", *_act_words(told), *critical, *faults]
+
+
+def _act_words(told: Explanation) -> list[str]:
+    """At which level a drain flips it, and by which rule."""
+    rule = told.act_rule
+    if rule is None or told.decision.wishes.mode is Mode.OBSERVE:
+        return []
+    return [str(rule) if told.decision.wishes.mode is Mode.AUTO else f"in mode auto it {rule}"]
 
 
 def _look(told: Explanation) -> list[str]:

@@ -704,7 +704,7 @@ def test_many_refused_volumes_do_not_hold_up_the_request_for_a_new_one(functions
     """A pass requests again what was refused for a few volumes only, and in turn for all."""
     functions.deploy_policy("version: 1\nflip:\n  fleet_cap: 1\n")
     lab.clock.advance(29)
-    monkeypatch.setattr("burstwatch.acting._MOST_REPEATS", 2, raising=False)
+    monkeypatch.setattr("burstwatch.acting._MOST_WAITING", 2, raising=False)
     volumes = [add_exhausted(lab, f"ci-{number}", tags=AUTO) for number in range(6)]
     functions.tick()
     while functions.carry_out():

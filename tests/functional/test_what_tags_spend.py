@@ -45,7 +45,7 @@ def test_idle_volumes_tagged_critical_leave_a_share_of_the_dollars_to_one_that_d
     assert sorted(modified(lab, volume_id) for volume_id in idle) == [[], [], ["io2"], ["io2"], ["io2"]]
     refused = {guard for _, guard in told}
     assert refused == {"spend_cap"}
-    assert all("reserved for draining volumes" in said for said in told.values())
+    assert all("reserved for critical drains" in said for said in told.values())
     victim = add_critical(lab, tags=IO2)
     run(functions, 10)
     assert modified(lab, victim) == ["io2"]

@@ -16,7 +16,7 @@ from burstlab.score.command import Traces
 from burstlab.score.course import START_S, leave_alone
 from burstlab.score.job import NOTHING, ORACLE, OURS, TARGETS, Job, score
 from burstlab.score.oracle import foresee, next_stall_s
-from burstlab.score.record import Move, usd_over_gp2
+from burstlab.score.record import Move, is_free, usd_over_gp2
 from burstlab.score.replay import BACK
 from burstlab.score.rivals import RIVALS, Seen, calls_of, lasts_20_minutes_pct
 from burstlab.score.weather import Weather
@@ -140,6 +140,21 @@ def test_a_stay_costs_from_when_it_is_asked_for_to_when_the_return_is():
     per_month = 100 * 0.125 + 3_000 * 0.065 - 100 * 0.10
     assert usd == pytest.approx(per_month * 2 / 730)
     assert usd_over_gp2(case, []) == 0
+
+
+@pytest.mark.parametrize(
+    ("size_gib", "iops", "throughput", "expected"),
+    [
+        (100, 3_000, 128, True),  # $8.12 a month, gp2 $10
+        (100, 3_750, 128, False),  # $11.87
+        (200, 3_000, 250, False),  # $21, gp2 $20
+    ],
+)
+def test_a_needless_flip_is_free_where_its_target_costs_no_more_than_gp2(
+    size_gib, iops, throughput, expected
+):
+    target = Configuration(volume_type=VolumeType.GP3, iops=iops, throughput_mib_s=throughput)
+    assert is_free(a_case(size_gib=size_gib), Move(START_S, target)) is expected
 
 
 def test_every_contender_plays_every_case_and_burstwatch_keeps_its_promise():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any, Self
 
 from botocore.exceptions import ReadTimeoutError
@@ -26,9 +27,10 @@ from burstwatch.adapters.errors import explain
 from burstwatch.adapters.ledger_sqlite import SqliteLedger
 from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, WindowMark, hold_on
 from burstwatch.core.ledger import Begun, Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.levels import Level
 from burstwatch.core.orders import Order
 from burstwatch.core.place import Place
-from burstwatch.core.policy import Policy
+from burstwatch.core.policy import ActAt, Policy
 from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.target import Wish, configuration_of
 from burstwatch.flip import carry_out
@@ -194,6 +196,11 @@ class LawfulLedger:
         caps, more_usd = self.world.policy.flip, sum(max(0.0, one.usd_per_month) for one in (*others, flip))
         assert len(others) < caps.fleet_cap, f"{volume_id} is one too many"
         assert more_usd <= caps.spend_cap_usd + 0.01, f"{volume_id} makes it ${more_usd} a month more"
+        if flip.by == WATCHDOG and flip.because.startswith(Level.WARNING):
+            kept = ceil(caps.fleet_cap * caps.draining_reserve_pct / 100)
+            assert len(others) < caps.fleet_cap - kept, f"{volume_id} takes a critical drain's place"
+            is_free = flip.stays and flip.usd_per_month <= 0
+            assert is_free or caps.act_at is ActAt.WARNING, f"{volume_id} could wait, and costs money"
 
 
 @dataclass

@@ -21,7 +21,7 @@ from burstlab.fleet import LabSettings
 from burstlab.modification import Wanted
 from burstwatch.core.flips import Direction
 from burstwatch.core.ledger import EntryKind
-from burstwatch.core.policy import FlipBackPolicy, FlipPolicy, Policy, QuotaRule
+from burstwatch.core.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.target import ReturnMode, Wish
 from burstwatch.core.windows import LeadPolicy
@@ -52,6 +52,7 @@ def policies(draw) -> Policy:
             flip,
             target=draw(st.sampled_from([VolumeType.GP3, VolumeType.IO1])),
             quota_rule=draw(st.sampled_from([QuotaRule.FOUR_PER_DAY] * 3 + [QuotaRule.SIX_HOURS])),
+            act_at=draw(st.sampled_from([ActAt.AUTO] * 3 + [ActAt.WARNING, ActAt.CRITICAL])),
             fleet_cap=draw(st.sampled_from([1, 2, 50, 50])),
             spend_cap_usd=draw(st.sampled_from([5.0, 250.0, 10_000.0, 10_000.0])),
         ),
@@ -150,12 +151,15 @@ class FlipLaws(RuleBasedStateMachine):
             self.fleet.set_load(volume_id, load)
             self.live(3)
 
-    @rule(which=WHICH, balance_pct=st.integers(10, 50), span=st.integers(5, 14), plot=plots())
-    def storm(self, which, balance_pct, span, plot):
-        """Straight into danger: nothing else makes a watchdog act."""
+    @rule(
+        which=WHICH, load=st.sampled_from(["steady:3000", "steady:3000", "steady:2000"]),
+        balance_pct=st.integers(10, 50), span=st.integers(5, 14), plot=plots(),
+    )  # fmt: skip
+    def storm(self, which, load, balance_pct, span, plot):
+        """Straight into danger: nothing else makes a watchdog act. Not at full burst, gp3 may be free."""
         if volume_id := self.volume(which):
             self.fleet.set_balance(volume_id, balance_pct)
-            self.fleet.set_load(volume_id, "steady:3000")
+            self.fleet.set_load(volume_id, load)
             self.live(span, plot=plot, about=volume_id)
 
     @rule(which=WHICH, span=st.integers(20, 120), plot=plots())

@@ -24,6 +24,7 @@ from burstwatch.core.policy import Policy
 from burstwatch.core.samples import Series
 from burstwatch.core.tags import read_tags
 from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+from burstwatch.core.want import Want
 
 MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)
 REST_S = 3_600
@@ -235,6 +236,7 @@ class Transcript:
 
     lines: list[str] = field(default_factory=list)
     last_seen: tuple[object, ...] = ()
+    last_want: Want | None = None
     unwritten: int = 0
 
     def tell(self, at_s: float, words: str) -> None:
@@ -245,7 +247,9 @@ class Transcript:
         known = decision.assessment.balance_pct
         why = decision.assessment.unknown_reason
         seen = (decision.level, why, decision.look_interval_s)
-        if seen == self.last_seen and not decision.alerts:
+        is_wanted = decision.want is not None and decision.want != self.last_want
+        self.last_want = decision.want
+        if seen == self.last_seen and not decision.alerts and not is_wanted:
             self.unwritten += 1
             return
         self.last_seen = seen
@@ -254,6 +258,8 @@ class Transcript:
         self.tell(at_s, f"  {kind}  {balance:>8}  {decision.level!s:9}  {because}{_next_look(decision)}")
         for alert in decision.alerts:
             self._alert(alert)
+        if is_wanted:
+            self.lines.append(f"{'':12}= {decision.action}: {decision.reason}")
 
     def _alert(self, alert: Alert) -> None:
         self.lines.append(f"{'':12}! {alert.kind}{' (reminder)' if alert.is_reminder else ''}")

@@ -166,6 +166,7 @@ def test_an_alert_is_one_document():
             "mode": "propose",
             "tag_faults": [],
             "proposal": a_draining_alert().evidence["proposal"],
+            "act_at": {"level": "critical", "because": "its target is not settled"},
         },
         "action": a_draining_alert().action,
         "runbook": "runbooks/BurstBalanceDraining.md",

@@ -23,11 +23,13 @@ def an_order(cause=Cause.DRAINING, **changes):
         # 25 % of 50 volumes are 12, rounded down
         (an_order(Cause.CRITICAL), Caps(volumes=38, usd_per_month=750.0)),
         (an_order(Cause.WINDOW), Caps(volumes=38, usd_per_month=750.0)),
+        # a drain that is not yet critical can wait: 12.5 are 13 for it
+        (an_order(early=True), Caps(volumes=37, usd_per_month=750.0)),
         (an_order(Cause.BY_HAND, by="ann"), Caps(volumes=50, usd_per_month=1_000.0)),
         (an_order(Cause.CRITICAL, by="ann"), Caps(volumes=50, usd_per_month=1_000.0)),
     ],
 )
-def test_only_a_drain_and_a_person_may_use_the_reserved_share_of_the_caps(order, caps):
+def test_only_a_critical_drain_and_a_person_may_use_the_reserved_share_of_the_caps(order, caps):
     assert caps_for(order, POLICY) == caps
 
 
@@ -40,12 +42,21 @@ def test_of_few_volumes_whole_ones_are_reserved(fleet_cap, reserve_pct, volumes)
     assert caps_for(an_order(Cause.WINDOW), policy).volumes == volumes
 
 
+@pytest.mark.parametrize(
+    ("fleet_cap", "reserve_pct", "volumes"),
+    [(1, 25.0, 0), (3, 25.0, 2), (4, 25.0, 3), (10, 90.0, 1), (4, 0.0, 4)],
+)
+def test_an_early_flip_never_takes_the_last_places_of_a_few(fleet_cap, reserve_pct, volumes):
+    policy = replace(POLICY, fleet_cap=fleet_cap, draining_reserve_pct=reserve_pct)
+    assert caps_for(an_order(early=True), policy).volumes == volumes
+
+
 def test_a_refusal_for_the_number_names_the_cap_and_what_is_reserved():
     refusal = refuse_fleet_cap(an_order(Cause.WINDOW), 38, POLICY)
     assert refusal.guard is Guard.FLEET_CAP
     assert refusal.reason == (
         "38 volumes are away or on the way, and the policy's flip.fleet_cap is 50, 12 of them reserved for"
-        " draining volumes (flip.draining_reserve_pct: 25)"
+        " critical drains (flip.draining_reserve_pct: 25)"
     )
     assert "reserved" not in refuse_fleet_cap(an_order(), 50, POLICY).reason
     few = refuse_fleet_cap(an_order(Cause.WINDOW), 3, replace(POLICY, fleet_cap=4))
@@ -59,7 +70,7 @@ def test_a_refusal_for_the_dollars_names_the_cap_the_prices_and_what_is_reserved
     assert refusal.reason == (
         "it would add $197.50 a month to $600.00 already added, and the policy's"
         " flip.spend_cap_usd_per_month is $1,000.00, at us-east-1 list prices; $250.00 of that is reserved"
-        " for draining volumes (flip.draining_reserve_pct: 25)"
+        " for critical drains (flip.draining_reserve_pct: 25)"
     )
     assert "reserved" not in refuse_spend_cap(an_order(), 197.5, 900.0, POLICY).reason
     little = replace(POLICY, spend_cap_usd=2.0)

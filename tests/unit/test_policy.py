@@ -236,7 +236,7 @@ def test_the_defaults_are_what_is_documented():
         "flip": {
             "target": "gp3",
             "headroom_pct": "25",
-            "act_at": "critical",
+            "act_at": "auto",
             "cooldown": "30m",
             "quota_rule": "four_per_day",
             "fleet_cap": "50",
@@ -321,7 +321,7 @@ def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_stands(value):
         ("digest_above", "2.5", "'2.5' is not a count; write a whole number from 1 to 999999"),
         ("digest_above", "1000000", "'1000000' is not a count; write a whole number from 1 to 999999"),
         ("target", "gp2", "'gp2' is not a target; write gp3, io1 or io2"),
-        ("act_at", "watch", "'watch' is not a level to act at; write critical or warning"),
+        ("act_at", "watch", "'watch' is not a level to act at; write auto, critical or warning"),
         ("quota_rule", "none", "'none' is not a quota rule; write four_per_day or six_hours"),
         ("return", "yes", "'yes' is not a way to return; write auto, always or never"),
         (

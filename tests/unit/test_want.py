@@ -5,8 +5,19 @@ import pytest
 from burstwatch.core.flips import Cause, Direction, Phase
 from burstwatch.core.levels import Level
 from burstwatch.core.policy import ActAt, FlipBackPolicy, FlipPolicy, Mode, Policy
+from burstwatch.core.prices import US_EAST_1, VolumeType
 from burstwatch.core.samples import Series
-from burstwatch.core.want import Want, can_burst, want_back, want_out, why_not_calm, window_words
+from burstwatch.core.target import Demand, ReturnMode, Wish, choose_target
+from burstwatch.core.want import (
+    ActRule,
+    Want,
+    act_rule,
+    can_burst,
+    want_back,
+    want_out,
+    why_not_calm,
+    window_words,
+)
 from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, Span, WindowState
 from burstwatch.core.windows import Phase as WindowPhase
 from burstwatch.core.words import format_instant
@@ -44,14 +55,14 @@ def test_only_a_gp2_below_a_thousand_gib_lives_on_credits(volume, expected):
     assert can_burst(a_volume(**volume)) is expected
 
 
-def wanted(level=Level.OK, windows=None, policy=None, volume=None, *, refills=False, **wishes):
+def wanted(level=Level.OK, windows=None, act_at=Level.CRITICAL, volume=None, *, refills=False, **wishes):
     return want_out(
         volume or a_volume(),
         level,
         a_wishes(**wishes),
         windows,
         because="18 % left",
-        policy=policy or Policy(),
+        act_at=act_at,
         refills=refills,
     )
 
@@ -59,27 +70,88 @@ def wanted(level=Level.OK, windows=None, policy=None, volume=None, *, refills=Fa
 @pytest.mark.parametrize(
     ("level", "act_at", "expected"),
     [
-        (Level.UNKNOWN, ActAt.CRITICAL, False),
-        (Level.OK, ActAt.CRITICAL, False),
-        (Level.WATCH, ActAt.CRITICAL, False),
-        (Level.WARNING, ActAt.CRITICAL, False),
-        (Level.CRITICAL, ActAt.CRITICAL, True),
-        (Level.EXHAUSTED, ActAt.CRITICAL, True),
-        (Level.UNKNOWN, ActAt.WARNING, False),
-        (Level.WATCH, ActAt.WARNING, False),
-        (Level.WARNING, ActAt.WARNING, True),
-        (Level.CRITICAL, ActAt.WARNING, True),
+        (Level.UNKNOWN, Level.CRITICAL, False),
+        (Level.OK, Level.CRITICAL, False),
+        (Level.WATCH, Level.CRITICAL, False),
+        (Level.WARNING, Level.CRITICAL, False),
+        (Level.CRITICAL, Level.CRITICAL, True),
+        (Level.EXHAUSTED, Level.CRITICAL, True),
+        (Level.UNKNOWN, Level.WARNING, False),
+        (Level.WATCH, Level.WARNING, False),
+        (Level.CRITICAL, Level.WARNING, True),
     ],
 )
-def test_a_draining_volume_is_wanted_out_from_the_level_the_policy_names(level, act_at, expected):
-    want = wanted(level, policy=Policy(flip=FlipPolicy(act_at=act_at)))
+def test_a_draining_volume_is_wanted_out_from_the_level_to_act_at(level, act_at, expected):
+    want = wanted(level, act_at=act_at)
     told = Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=f"{level}: 18 % left")
     assert want == (told if expected else None)
 
 
-@pytest.mark.parametrize("level", [Level.CRITICAL, Level.EXHAUSTED])
+def test_a_flip_at_warning_is_early_and_names_the_setting():
+    assert wanted(Level.WARNING, act_at=Level.WARNING) == Want(
+        direction=Direction.OUT,
+        cause=Cause.DRAINING,
+        reason="warning: 18 % left; flips at warning by flip.act_at",
+        early=True,
+    )
+
+
+def test_a_tag_and_a_window_come_before_a_drain_that_is_not_yet_critical():
+    """What they ask for does not wait, so its refusal is reported at once."""
+    tagged = wanted(Level.WARNING, act_at=Level.WARNING, is_critical=True)
+    in_window = wanted(Level.WARNING, a_window_state(), act_at=Level.WARNING)
+    assert (tagged.cause, tagged.early) == (Cause.CRITICAL, False)
+    assert (in_window.cause, in_window.early) == (Cause.WINDOW, False)
+
+
+# the level to act at
+
+
+def a_choice(kind=VolumeType.GP3, size_gib=100, wish=None, **demand):
+    wish = wish or Wish(volume_type=kind)
+    return choose_target(a_volume(size_gib=size_gib), Demand(**demand), wish, US_EAST_1)
+
+
+def ruled(choice, act_at=ActAt.AUTO, returns=ReturnMode.AUTO):
+    policy = Policy(flip=FlipPolicy(act_at=act_at), flip_back=FlipBackPolicy(returns=returns))
+    return act_rule(choice, policy)
+
+
+def test_a_change_that_stays_and_costs_no_more_is_made_at_warning():
+    rule = ruled(a_choice(peak_iops=900))
+    assert rule == ActRule(level=Level.WARNING, reason="gp3 stays and costs no more than gp2")
+    assert str(rule) == "flips at warning: gp3 stays and costs no more than gp2"
+    assert ruled(a_choice(peak_iops=900), returns=ReturnMode.NEVER).level is Level.WARNING
+
+
+@pytest.mark.parametrize(
+    ("choice", "returns", "reason"),
+    [
+        # 3,750 IOPS for what was held back at 3,000 are $3.75 a month beyond $8, gp2 is $10
+        (a_choice(peak_iops=3_000, pinned=True), ReturnMode.AUTO, "gp3 costs more than gp2"),
+        (a_choice(peak_iops=3_000, pinned=True), ReturnMode.NEVER, "gp3 costs more than gp2"),
+        # the throughput of a gp2 of 200 GiB, 250 MiB/s, costs more than the gigabytes save
+        (a_choice(size_gib=200), ReturnMode.AUTO, "gp3 costs more than gp2"),
+        (a_choice(wish=Wish(iops=6_000)), ReturnMode.AUTO, "gp3 costs more than gp2"),
+        (a_choice(peak_iops=900), ReturnMode.ALWAYS, "gp3 returns to gp2 when calm"),
+        (a_choice(VolumeType.IO1), ReturnMode.AUTO, "io1 costs more than gp2"),
+        (a_choice(VolumeType.IO2), ReturnMode.NEVER, "io2 costs more than gp2"),
+        (None, ReturnMode.AUTO, "its target is not settled"),
+    ],
+)
+def test_any_other_change_waits_until_the_drain_is_critical(choice, returns, reason):
+    assert ruled(choice, returns=returns) == ActRule(level=Level.CRITICAL, reason=reason)
+
+
+@pytest.mark.parametrize("choice", [a_choice(peak_iops=900), a_choice(VolumeType.IO1), None])
+@pytest.mark.parametrize("act_at", [ActAt.CRITICAL, ActAt.WARNING])
+def test_a_level_that_the_policy_names_holds_whatever_the_change_costs(act_at, choice):
+    assert ruled(choice, act_at) == ActRule(level=Level(act_at), reason=f"flip.act_at is {act_at}")
+
+
+@pytest.mark.parametrize("level", [Level.WARNING, Level.CRITICAL, Level.EXHAUSTED])
 def test_a_volume_that_refills_is_wanted_out_only_for_what_else_speaks_for_it(level):
-    assert wanted(level, refills=True) is None
+    assert wanted(level, refills=True, act_at=Level.WARNING) is None
     assert wanted(level, refills=True, is_critical=True).cause is Cause.CRITICAL
     assert wanted(level, a_window_state(), refills=True).cause is Cause.WINDOW
 

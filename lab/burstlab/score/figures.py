@@ -19,7 +19,8 @@ class Acting:
     """What a contender's flips came to.
 
     ``avoided_pct`` is the share of the stalled seconds that the oracle avoids; None where it avoids none.
-    ``usd`` is beyond gp2, without ``watching_usd``.
+    Of the ``needless_flips``, ``needless_free_flips`` are to what costs no more than gp2. ``usd`` is beyond
+    gp2, without ``watching_usd``.
     """
 
     contender: str
@@ -27,6 +28,7 @@ class Acting:
     avoided_pct: float | None
     flips: int
     needless_flips: int
+    needless_free_flips: int
     usd: float
     watching_usd: float
 
@@ -129,6 +131,7 @@ def _acting(outcomes: Sequence[Outcome], target: VolumeType, stalled_s: float) -
             avoided_pct=0.0 if stalled_s > least_s else None,
             flips=0,
             needless_flips=0,
+            needless_free_flips=0,
             usd=0.0,
             watching_usd=0.0,
         )
@@ -144,6 +147,9 @@ def _acting(outcomes: Sequence[Outcome], target: VolumeType, stalled_s: float) -
                 avoided_pct=100 * (stalled_s - left_s) / avoidable_s if avoidable_s > 0 else None,
                 flips=sum(each.flips for each in tallies),
                 needless_flips=sum(each.needless_flips for each in tallies) if name != ORACLE else 0,
+                needless_free_flips=(
+                    sum(each.needless_free_flips for each in tallies) if name != ORACLE else 0
+                ),
                 usd=sum(each.usd for each in tallies),
                 watching_usd=sum(each.watching_usd for each in tallies),
             )

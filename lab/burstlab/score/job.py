@@ -9,7 +9,7 @@ from burstlab.history import MINUTE_S
 from burstlab.score.cases import Case
 from burstlab.score.course import Course, Depletion, leave_alone
 from burstlab.score.oracle import foresee
-from burstlab.score.record import Call, Move, Record, usd_over_gp2
+from burstlab.score.record import Call, Move, Record, is_free, usd_over_gp2
 from burstlab.score.replay import live_with, served_before, target_for
 from burstlab.score.rivals import RIVALS, Rival, Seen, calls_of, calls_of_fleet
 from burstlab.score.watching import every_minute, for_scoring, watch
@@ -51,13 +51,17 @@ class Foretold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What one contender made of one case; without a ``target`` it only alerts."""
+    """What one contender made of one case; without a ``target`` it only alerts.
+
+    Of the ``needless_flips``, ``needless_free_flips`` are to what costs no more than gp2.
+    """
 
     contender: str
     target: VolumeType | None
     stalled_s: float = 0.0
     flips: int = 0
     needless_flips: int = 0
+    needless_free_flips: int = 0
     moves: int = 0
     usd: float = 0.0
     watching_usd: float = 0.0
@@ -188,12 +192,14 @@ def _of_calls(name: str, course: Course, record: Record, foretold: Sequence[Fore
 
 
 def _of_moves(name: str, target: VolumeType, case: Case, course: Course, record: Record) -> Tally:
+    needless = [move for move in record.flips if not course.is_dry_within(move.at_s)]
     return Tally(
         contender=name,
         target=target,
         stalled_s=record.stalled_s,
         flips=len(record.flips),
-        needless_flips=sum(not course.is_dry_within(move.at_s) for move in record.flips),
+        needless_flips=len(needless),
+        needless_free_flips=sum(is_free(case, move) for move in needless),
         moves=len(record.moves),
         usd=usd_over_gp2(case, record.moves),
         watching_usd=record.watching_usd,

@@ -44,7 +44,8 @@ def _plot(axis, acting: Sequence[Acting]) -> None:  # type: ignore[no-untyped-de
     for one in acting:
         mark, colour, size = _OWN_STYLE.get(one.contender) or (_MARKS[rest.index(one.contender)], _GREY, 45)
         left_pct = max(_LEAST_PCT, 100 - (100 if one.avoided_pct is None else one.avoided_pct))
-        flips = f", {one.flips:,} flips, {one.needless_flips:,} needless" if one.flips else ""
+        paid = one.needless_flips - one.needless_free_flips
+        flips = f", {one.flips:,} flips, {paid:,} needless and paid" if one.flips else ""
         axis.scatter(
             [one.usd + one.watching_usd],
             [left_pct],

@@ -90,6 +90,13 @@ def usd_over_gp2(case: Case, moves: Sequence[Move]) -> float:
     return spent
 
 
+def is_free(case: Case, move: Move) -> bool:
+    """Whether a move leads to what costs no more than gp2."""
+    gp2 = Configuration(volume_type=VolumeType.GP2)
+    gp2_usd, usd = (usd_per_month(each, case.size_gib, US_EAST_1) for each in (gp2, move.configuration))
+    return usd <= gp2_usd
+
+
 def _configuration(told: Modification) -> Configuration:
     kind = VolumeType(told.target.volume_type)
     return Configuration(

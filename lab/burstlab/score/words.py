@@ -17,9 +17,10 @@ def acting_table(told: Figures, target: str) -> Table:
         ("stalled", "right"),
         ("avoided", "right"),
         ("flips", "right"),
-        ("needless", "right"),
-        ("$ over", "right"),
-        ("$ watch", "right"),
+        ("needless\npaid", "right"),
+        ("\nfree", "right"),
+        ("$ over\ngp2", "right"),
+        ("$ to\nwatch", "right"),
     )
     for one in told.acting[target]:
         table.add_row(*_acting_cells(one), style="bold" if one.contender == OURS else "")
@@ -58,7 +59,9 @@ def promise_sentence(told: Figures) -> str:
 
 
 def _table(title: str, *columns: tuple[str, str]) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
     for name, justify in columns:
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     return table
@@ -71,7 +74,8 @@ def _acting_cells(one: Acting) -> Sequence[str]:
         _span(one.stalled_s),
         avoided,
         f"{one.flips:,}",
-        f"{one.needless_flips:,}",
+        f"{one.needless_flips - one.needless_free_flips:,}",
+        f"{one.needless_free_flips:,}",
         f"{one.usd:,.2f}",
         f"{one.watching_usd:,.2f}",
     )

@@ -467,6 +467,7 @@ def sentences(alert: Alert) -> list[str]:
         *cause_sentences(alert.evidence, time_s=alert.time_s),
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
+        _act_at_sentence(alert),
         *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),
     ]
     return [sentence for sentence in said if sentence]
@@ -480,6 +481,18 @@ def _because_sentence(alert: Alert) -> str | None:
     return f"{lead} {because}" + (
         f"; it was {alert.previous_level}." if alert.previous_level is not alert.level else "."
     )
+
+
+def _act_at_sentence(alert: Alert) -> str | None:
+    """By which rule it is flipped: at warning what will happen, and at critical where it waited for that."""
+    rule, is_auto = alert.evidence.get("act_at"), alert.evidence.get("mode") == "auto"
+    if rule is None or alert.kind is not AlertKind.DRAINING:
+        return None
+    has_waited = is_auto and rule["level"] == alert.level
+    if alert.level is not Level.WARNING and not has_waited:
+        return None
+    lead = "It flips" if is_auto else "In mode auto it would flip"
+    return f"{lead} at {rule['level']}: {rule['because']}."
 
 
 _UNKNOWN_WORDS: Final = {

@@ -1,6 +1,6 @@
 """What bounds flips in number and in dollars: the two caps, and the share of them kept for drains."""
 
-from math import floor
+from math import ceil, floor
 
 from burstwatch.core.flips import WATCHDOG, Cause
 from burstwatch.core.guards import Guard, Refusal
@@ -39,16 +39,18 @@ def refuse_spend_cap(order: Order, more_usd: float, added_usd: float, policy: Fl
 
 
 def _reserved(order: Order, policy: FlipPolicy) -> tuple[int, float]:
-    """How many volumes and dollars an order must leave; whole volumes, rounded down.
+    """How many volumes and dollars an order must leave, in whole volumes.
 
-    A drain and a person may use everything. The cause of an automatic order is what the volume was assessed
-    to do: a tag or a window alone never makes it ``draining``.
+    A critical drain and a person may use everything. The cause of an automatic order is what the volume was
+    assessed to do: a tag or a window alone never makes it ``draining``. An early order can wait until its
+    drain is critical, so the volumes that it must leave are rounded up; for all others down.
     """
-    if order.by != WATCHDOG or order.cause is Cause.DRAINING:
+    if order.by != WATCHDOG or (order.cause is Cause.DRAINING and not order.early):
         return 0, 0.0
     share = policy.draining_reserve_pct / 100
-    return floor(policy.fleet_cap * share), policy.spend_cap_usd * share
+    volumes = policy.fleet_cap * share
+    return ceil(volumes) if order.early else floor(volumes), policy.spend_cap_usd * share
 
 
 def _for_draining(policy: FlipPolicy) -> str:
-    return f"reserved for draining volumes (flip.draining_reserve_pct: {policy.draining_reserve_pct:g})"
+    return f"reserved for critical drains (flip.draining_reserve_pct: {policy.draining_reserve_pct:g})"

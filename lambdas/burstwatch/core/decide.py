@@ -33,7 +33,7 @@ from burstwatch.core.stall import FRESH_S, Stall
 from burstwatch.core.story import Event, announce, describe_host, enter
 from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import CREDITS_PER_PCT, Volume, refill_time_s, worst_drain_per_s
-from burstwatch.core.want import Around, Want, can_burst
+from burstwatch.core.want import ActRule, Around, Want, act_rule, can_burst
 from burstwatch.core.words import format_duration
 
 NOTHING_AROUND: Final = Around()
@@ -130,6 +130,7 @@ class _Judged:
     level: Level
     after: VolumeState
     proposal: Proposal | None
+    act_rule: ActRule | None
 
 
 def decide(
@@ -179,7 +180,8 @@ def decide(
         assessment, after, level, wishes, around, proposal=proposal, policy=policy, now_s=look.now_s
     )
     events, after = (*step.events, *move.events), move.state
-    judged = _Judged(assessment=assessment, level=level, after=after, proposal=proposal)
+    rule = None if proposal is None or is_called else act_rule(proposal.choice, policy)
+    judged = _Judged(assessment=assessment, level=level, after=after, proposal=proposal, act_rule=rule)
     kind, reason = _alert_due(before, judged, policy=policy, now_s=now_s)
     if wishes.mode is Mode.OBSERVE and kind is not None:
         after = _untold(after) if kind is AlertKind.RECOVERED else after
@@ -570,6 +572,7 @@ def _make_alert(
             "mode": str(wishes.mode),
             "tag_faults": list(wishes.faults),
             "proposal": list(decided.proposal.reasons if decided.proposal else ()),
+            "act_at": decided.act_rule.to_document() if decided.act_rule else None,
         }
         | describe_host(decided.after.stall, look.now_s),
         action=decided.proposal.action if decided.proposal else None,

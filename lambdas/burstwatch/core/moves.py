@@ -18,7 +18,7 @@ from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.tags import Wishes
 from burstwatch.core.target import configuration_of
 from burstwatch.core.volume import BURST_IOPS, Volume
-from burstwatch.core.want import Around, Want, can_burst, want_back, want_out, window_words
+from burstwatch.core.want import Around, Want, act_rule, can_burst, want_back, want_out, window_words
 from burstwatch.core.windows import Occurrence, WindowState, expected_flip
 from burstwatch.core.words import format_duration, format_instant
 
@@ -60,7 +60,7 @@ def consider(
         wishes,
         around.windows,
         because=because,
-        policy=policy,
+        act_at=act_rule(proposal.choice if proposal else None, policy).level,
         refills=assessment.forecast is not None and assessment.forecast.refills,
     )
     if wishes.mode is Mode.OBSERVE:

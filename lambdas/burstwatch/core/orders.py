@@ -72,7 +72,8 @@ class Order:
     """A modification somebody wants: the watchdog, or a person.
 
     A person may insist on a ``wish``, override guards (``why`` says for what reason) and say for how long.
-    One that ``extends`` is for a volume that is there already: it never modifies.
+    One that ``extends`` is for a volume that is there already: it never modifies. An ``early`` one is for a
+    drain that is not yet critical.
     ``urgency`` orders orders: the lower the sooner.
     """
 
@@ -87,6 +88,7 @@ class Order:
     overridden: frozenset[Guard] = frozenset()
     why: str | None = None
     extends: bool = False
+    early: bool = False
     urgency: tuple[float | str, ...] = (inf,)
 
 

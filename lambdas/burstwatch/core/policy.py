@@ -74,8 +74,9 @@ class PolicyError(BurstwatchError):
 
 
 class ActAt(StrEnum):
-    """The level at which an opted-in volume is flipped."""
+    """The level at which an opted-in volume is flipped; ``auto`` decides by what the change costs."""
 
+    AUTO = "auto"
     CRITICAL = "critical"
     WARNING = "warning"
 
@@ -286,7 +287,11 @@ class FlipPolicy:
         "the type to flip to, where no tag names another",
     )
     headroom_pct: float = _setting(parse_pct, 25.0, "what is bought above the demand that was seen")
-    act_at: ActAt = _setting(choice_of("a level to act at", *ActAt), ActAt.CRITICAL, "flip at this level")
+    act_at: ActAt = _setting(
+        choice_of("a level to act at", *ActAt),
+        ActAt.AUTO,
+        "flip at this level; auto: at warning if the target stays and costs no more than gp2",
+    )
     cooldown: timedelta = _setting(
         parse_span, timedelta(minutes=30), "no flip this soon after a volume's last modification"
     )
@@ -305,7 +310,7 @@ class FlipPolicy:
     draining_reserve_pct: float = _setting(
         parse_pct,
         25.0,
-        "share of both caps, 90 at most, for automatic flips of draining volumes only",
+        "share of both caps, 90 at most, for automatic flips of draining volumes at critical only",
     )
     tag_cap_usd: float = _setting(
         parse_dollars,

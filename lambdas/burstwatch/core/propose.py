@@ -32,12 +32,15 @@ class Proposal:
     """``action`` is a command to paste, or a sentence where no command helps; ``target`` is None then.
 
     The last of its ``reasons`` has the price, and the ``caveat``: what the modifications of the day change.
+    ``choice`` has the target's price; None where the target may yet change: with a caveat it is a substitute,
+    and without operations its demand is not known.
     """
 
     action: str
     target: Configuration | None = None
     reasons: tuple[str, ...] = ()
     caveat: str | None = None
+    choice: Target | None = None
 
 
 def propose(
@@ -93,6 +96,7 @@ def propose(
                 target=target.configuration,
                 reasons=(*target.reasons, f"{price}; {caveat}" if caveat else price),
                 caveat=caveat,
+                choice=target if caveat is None and demand.peak_iops is not None else None,
             )
 
 

@@ -9,11 +9,12 @@ from burstwatch.core.flips import Cause, Direction, Flip, Hold, Phase
 from burstwatch.core.follow import Sighting
 from burstwatch.core.levels import Level
 from burstwatch.core.modification import Modification
-from burstwatch.core.policy import FlipBackPolicy, Policy
+from burstwatch.core.policy import ActAt, FlipBackPolicy, Policy
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.samples import PERIOD_S, Series
 from burstwatch.core.stall import Stall
 from burstwatch.core.tags import Wishes
+from burstwatch.core.target import Target, stays_after
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, WindowState
 from burstwatch.core.words import format_duration, format_instant
@@ -44,11 +45,46 @@ class Around:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
-    """A modification that should be made now."""
+    """A modification that should be made now; ``early``: for a drain that is not yet critical."""
 
     direction: Direction
     cause: Cause
     reason: str
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActRule:
+    """The level from which a draining volume is flipped, and why at this level."""
+
+    level: Level
+    reason: str
+
+    def __str__(self) -> str:
+        return f"flips at {self.level}: {self.reason}"
+
+    def to_document(self) -> dict[str, str]:
+        """As JSON."""
+        return {"level": str(self.level), "because": self.reason}
+
+
+def act_rule(choice: Target | None, policy: Policy) -> ActRule:
+    """At which level a volume is flipped to this target; ``choice`` is None where no target is settled.
+
+    With ``flip.act_at: auto`` a change that is permanent and costs no more than gp2 does not wait for
+    ``critical``: nothing is lost if the drain ends by itself.
+    """
+    act_at = policy.flip.act_at
+    if act_at is not ActAt.AUTO:
+        return ActRule(level=Level(act_at), reason=f"flip.act_at is {act_at}")
+    if choice is None:
+        return ActRule(level=Level.CRITICAL, reason="its target is not settled")
+    kind = choice.configuration.volume_type
+    if not choice.costs_no_more_than_gp2:
+        return ActRule(level=Level.CRITICAL, reason=f"{kind} costs more than gp2")
+    if not stays_after(choice, policy.flip_back.returns).stays:
+        return ActRule(level=Level.CRITICAL, reason=f"{kind} returns to gp2 when calm")
+    return ActRule(level=Level.WARNING, reason=f"{kind} stays and costs no more than gp2")
 
 
 def can_burst(volume: Volume) -> bool:
@@ -63,16 +99,19 @@ def want_out(
     windows: WindowState | None,
     *,
     because: str,
-    policy: Policy,
+    act_at: Level,
     refills: bool = False,
 ) -> Want | None:
     """Why a volume that is not flipped should be, None where it should not.
 
-    One that ``refills`` keeps its level for a while, and needs nothing for it.
+    A drain counts from the level ``act_at``; what a tag or a window asks for comes before one that is not yet
+    critical. A volume that ``refills`` keeps its level for a while, and needs nothing for it.
     """
     if not can_burst(volume):
         return None
-    if level.rank >= Level(policy.flip.act_at).rank and not refills:
+    drains = level.rank >= act_at.rank and not refills
+    early = level.rank < Level.CRITICAL.rank
+    if drains and not early:
         return Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=f"{level}: {because}")
     if wishes.is_critical:
         reason = "it is tagged critical and sits on burst storage"
@@ -80,6 +119,9 @@ def want_out(
     if windows is not None and windows.wants_flip:
         reason = window_words(windows)
         return Want(direction=Direction.OUT, cause=Cause.WINDOW, reason=reason)
+    if drains:
+        reason = f"{level}: {because}; flips at {act_at} by flip.act_at"
+        return Want(direction=Direction.OUT, cause=Cause.DRAINING, reason=reason, early=True)
     return None
 
 

@@ -112,6 +112,7 @@ def _plan(desk: Desk, decision: Decision, gathering: Gathering) -> Planned | Non
         cause=_cause(decision),
         because=decision.reason,
         demand=demand_of(decision.assessment),
+        early=decision.want is not None and decision.want.early,
     )
     draft = plan_orders(shell, [order], gathering)[volume.volume_id]
     if not isinstance(draft, Plan):
