@@ -62,7 +62,7 @@ class Endpoint:
         self._apis: dict[
             str, AccountApi | Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore | PriceListApi
         ] = {
-            "ec2": Ec2Api(fleet),
+            "ec2": Ec2Api(fleet, self.account.sessions),
             "monitoring": self._cloudwatch,
             "dynamodb": self._dynamodb,
             "ssm": self.parameters,
