@@ -124,6 +124,8 @@ _PLAYED: Final[Mapping[str, _Play]] = {
     "balance-spacing": lambda _, values: {"balance_every_s": values["spacing_s"]},
     "balance-delay": _delay,
     "idle-publishes": _idle,
+    "large-publishes": lambda answer, _: {"large_publish": _one_of(answer, {"100 %": True, "absent": False})},
+    "gp3-defaults": _named("gp3_defaults", "matched", "least"),
     "balance-after-return": _named("balance_after", "kept", "refilled", "reset", "emptied"),
     "balance-after-resize": _named("balance_after_resize", "kept", "reset", "emptied"),
     "attach-while-modifying": _attach,

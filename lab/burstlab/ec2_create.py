@@ -66,9 +66,9 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         launched_at=now,
         instance_type=parameters.get("InstanceType", "m5.large"),
         tags=_tags(parameters, "instance"),
+        script=b64decode(parameters.get("UserData", "")).decode(),
     )
     fleet.add_instance(instance)
-    script = b64decode(parameters.get("UserData", "")).decode()
     for mapping in structures(parameters, "BlockDeviceMapping"):
         volume_id = fleet.add(
             LabVolume(
@@ -84,10 +84,7 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         )
         if mapping.get("Ebs.DeleteOnTermination") == "true":
             instance.own_volumes.add(volume_id)
-        at = now
-        for load, seconds in _loads(script, mapping["DeviceName"]):
-            fleet.set_load(volume_id, load, at)
-            at += timedelta(seconds=seconds)
+        play_script(fleet, instance, volume_id, mapping["DeviceName"])
     told = {
         "reservationId": "r-" + instance.instance_id.removeprefix("i-"),
         "ownerId": fleet.settings.account_id,
@@ -102,6 +99,14 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         ],
     }
     return xml(told, "item")
+
+
+def play_script(fleet: LabFleet, instance: LabInstance, volume_id: str, device: str) -> None:
+    """Let the loads begin that the instance's script has for a device, which appears now."""
+    at = fleet.clock.now()
+    for load, seconds in _loads(instance.script, device):
+        fleet.set_load(volume_id, load, at)
+        at += timedelta(seconds=seconds)
 
 
 def terminate_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:

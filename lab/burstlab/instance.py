@@ -50,8 +50,8 @@ BALANCES: Final = {"EBSIOBalance%": attrgetter("io_pct"), "EBSByteBalance%": att
 class LabInstance:
     """An instance the fleet's volumes hang on; ``state`` is EC2's: running, stopped, terminated.
 
-    ``own_volumes`` are deleted with it. What its type allows and what is left in its buckets is told, not
-    felt: it holds no load back.
+    ``own_volumes`` are deleted with it; ``script`` is its user data. What its type allows and what is left in
+    its buckets is told, not felt: it holds no load back.
     """
 
     instance_id: str
@@ -61,6 +61,7 @@ class LabInstance:
     tags: dict[str, str]
     balances: list[Balances] = field(default_factory=list)
     own_volumes: set[str] = field(default_factory=set)
+    script: str = ""
 
     def set_balances(self, given: Balances) -> None:
         """Publish this from its moment on.

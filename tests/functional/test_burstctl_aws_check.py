@@ -17,6 +17,7 @@ from burstctl.aws_check.plan import Plan
 from burstctl.aws_check.resources import KINDS
 from burstctl.commands import aws_check
 from burstlab.faults import Fault
+from burstwatch.core.words import format_duration
 
 COLUMNS = 80
 DENIED = {"kind": "error", "status": 403, "message": "You are not authorized to perform this operation."}
@@ -72,7 +73,7 @@ def test_the_plan_states_price_and_time_on_80_columns_and_creates_nothing(checks
     ran = checks.run("--dry-run")
 
     assert ran.code == 0
-    assert "At most $0.1" in ran.out
+    assert "At most $0.3" in ran.out
     assert "never run on AWS" in ran.out
     assert max(map(len, ran.out.splitlines())) <= COLUMNS
     assert lab.faults.calls() == {}
@@ -98,7 +99,7 @@ def test_what_could_cost_more_than_the_ceiling_is_not_begun(checks, lab):
     ran = checks.run("--yes", "--ceiling", "0.1")
 
     assert ran.code == 4
-    assert "it could cost $0.1" in ran.err
+    assert "it could cost $0.3" in ran.err
     assert remains(lab) == []
 
 
@@ -453,6 +454,8 @@ def test_the_page_names_each_fact_and_that_it_never_ran():
 
     assert [fact.name for fact in FACTS if f"`{fact.name}`" not in page] == []
     assert "has never run on AWS" in page
+    plan = Plan(facts=FACTS)
+    assert f"at most ${plan.usd:.2f} and {format_duration(plan.minutes * 60)} in us-east-1" in page
 
 
 def test_the_policy_lets_nothing_be_changed_that_does_not_carry_the_tag_or_the_name():

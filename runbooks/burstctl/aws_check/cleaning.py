@@ -43,7 +43,7 @@ def clean_up(
     if not cleaned.left:
         for resource in run.left:
             resource.is_gone = True
-        run.save()
+        run.save_if_possible()
     return cleaned
 
 
@@ -63,7 +63,7 @@ def remove(
                 reason = _remove_one(run, kind, resource, client, removed)
                 if reason is not None:
                     left[kind.name, resource.id] = reason
-    run.save()
+    run.save_if_possible()
     return left
 
 

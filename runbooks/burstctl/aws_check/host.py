@@ -21,6 +21,9 @@ ACTIVE: Final = "/dev/sdf"
 IDLE: Final = "/dev/sdg"
 RETURNED: Final = "/dev/sdh"
 RESIZED: Final = "/dev/sdi"
+LARGE: Final = "/dev/sdm"
+"""Where a large volume is attached later; the script waits for it."""
+
 SPARES: Final = ("/dev/sdj", "/dev/sdk", "/dev/sdl")
 """Where the fact about attachments attaches a volume in each of its attempts."""
 
@@ -84,7 +87,7 @@ def user_data(minutes: int) -> str:
     lines = ["#!/bin/bash", f"shutdown -h +{minutes}", "cat > /tmp/reader.py <<'END'", f"{_READER}END"]
     lines += ["run() { until [ -b $1 ]; do sleep 1; done; python3 /tmp/reader.py $1 $2 $3; }"]
     rest_s = minutes * 60
-    for device in (ACTIVE, *_DRAINED):
+    for device in (ACTIVE, LARGE, *_DRAINED):
         steps = [f"run {device} {rest_s} 1"]
         if device in _DRAINED:
             lines.append(f"# load {device} {_FAST_IOPS} {DRAIN_S}")

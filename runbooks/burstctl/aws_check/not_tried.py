@@ -33,7 +33,6 @@ NOT_TRIED: Final = (
         "whether Metrics Insights queries bill per metric", "shows on the bill a day later, not in an API"
     ),
     NotTried("CDK and CloudFormation support for the alarm parameters of 2026", "no question to an account"),
-    NotTried("gp2 of 1,000 GiB and more: BurstBalance absent or 100", "burstwatch treats both alike"),
     NotTried(
         "whether the bucket of small st1 and sc1 volumes follows size", "at least 125 GiB drained for hours"
     ),

@@ -10,6 +10,7 @@ _TAGGED: Final = frozenset(
     {
         "ec2:AttachVolume",
         "ec2:DeleteVolume",
+        "ec2:DetachVolume",
         "ec2:ModifyVolume",
         "ec2:TerminateInstances",
         "kms:ScheduleKeyDeletion",

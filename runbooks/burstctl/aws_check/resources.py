@@ -33,6 +33,10 @@ _GONE: Final = frozenset(
 )
 
 
+_CLOSED: Final = frozenset({"AccessDeniedException", "UnsupportedOperationException", "NotFoundException"})
+"""How KMS answers for keys of others and of AWS, which do not let everybody read their tags."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of resource.
@@ -154,7 +158,13 @@ def _keys(client: Client) -> Iterator[str]:
     while True:
         page = kms.list_keys(**marker)
         for key in page["Keys"]:
-            if _key_run(kms, key["KeyId"]) is not None:
+            try:
+                is_ours = _key_run(kms, key["KeyId"]) is not None
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in _CLOSED:
+                    raise
+                continue
+            if is_ours:
                 yield key["KeyId"]
         if not page.get("Truncated"):
             return
@@ -162,14 +172,7 @@ def _keys(client: Client) -> Iterator[str]:
 
 
 def _key_run(kms: Any, key_id: str) -> str | None:
-    """Keys of others may refuse to be looked at: those are not ours."""
-    try:
-        held = kms.list_resource_tags(KeyId=key_id)["Tags"]
-    except ClientError as error:
-        if is_gone(error) or error.response["Error"]["Code"] == "AccessDeniedException":
-            return None
-        raise
-    run_id = _value_in(held, "TagKey", "TagValue")
+    run_id = _value_in(kms.list_resource_tags(KeyId=key_id)["Tags"], "TagKey", "TagValue")
     if run_id is None:
         return None
     return None if kms.describe_key(KeyId=key_id)["KeyMetadata"]["KeyState"] == "PendingDeletion" else run_id

@@ -5,12 +5,13 @@ Each resource is written here before the call that creates it, so that a crash b
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from burstctl.aws_check.fact import Outcome, Result
-from burstctl.whole_file import write_whole
+from burstctl.whole_file import WritingError, write_whole
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.settings import SettingsError
 
@@ -64,6 +65,11 @@ class RunFile:
             "is_over": self.is_over,
         }
         write_whole(self.path, (json.dumps(document, indent=2) + "\n").encode())
+
+    def save_if_possible(self) -> None:
+        """Write it where that works: while things are removed, a full disk stops nothing."""
+        with suppress(WritingError):
+            self.save()
 
     def intend(self, kind: str, owner: str, now_s: float) -> Resource:
         """Write down that something is about to be created."""
