@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from burstlab.modification import STATES
 from burstwatch.core.errors import BurstwatchError
 
 _SCHEMA: Final = "burstwatch.aws-check/v1"
@@ -109,6 +110,12 @@ def _ratio(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {"ratio_code": values["code"]}
 
 
+def _states(results: Any) -> tuple[str, ...]:
+    if not set(results) <= set(STATES):
+        raise _Unplayable
+    return tuple(results)
+
+
 def _named(setting: str, *answers: str) -> _Play:
     """A fact whose answers are the setting's own."""
     return lambda answer, _: {setting: _one_of(answer, {each: each for each in answers})}
@@ -140,6 +147,7 @@ _PLAYED: Final[Mapping[str, _Play]] = {
     "encrypted-alarm": lambda answer, _: {
         "alarms_deliver": _one_of(answer, {"delivered": True, "not delivered": False})
     },
+    "event-results": lambda _, values: {"modify_event_results": _states(values["results"])},
     "zone-filter": lambda _, __: {},
     "tag-filter": lambda _, __: {},
 }

@@ -82,6 +82,7 @@ def remains(lab):
             if TAG in each.tags and each.state != "terminated"
         ),
         *(("topic", each["TopicArn"]) for each in lab.client("sns").list_topics()["Topics"]),
+        *(("rule", each["Name"]) for each in lab.client("events").list_rules()["Rules"]),
         *(("queue", each) for each in lab.client("sqs").list_queues().get("QueueUrls", ())),
         *(
             ("alarm", each["AlarmName"])

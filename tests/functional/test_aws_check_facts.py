@@ -86,6 +86,9 @@ CASES = [
     ("type-condition", {"type_condition": "ignored"}, "ignored"),
     ("type-condition", {"type_condition": "absent"}, "absent"),
     ("encrypted-alarm", {}, "delivered"),
+    ("event-results", {}, "modifying, optimizing, completed"),
+    ("event-results", {"modify_event_results": ("optimizing", "completed")}, "optimizing, completed"),
+    ("event-results", {"modify_event_results": ("completed",)}, "completed"),
     ("encrypted-alarm", {"alarms_deliver": False}, "not delivered"),
 ]
 

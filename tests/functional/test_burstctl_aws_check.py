@@ -28,6 +28,7 @@ CREATING = {
     "CreateKey": "encrypted-alarm",
     "CreateTopic": "encrypted-alarm",
     "CreateQueue": "encrypted-alarm",
+    "PutRule": "event-results",
     "PutMetricAlarm": "encrypted-alarm",
 }
 

@@ -13,6 +13,7 @@ from burstctl.aws_check.facts import (
     balance_spacing,
     dry_run_checks,
     encrypted_alarm,
+    event_results,
     gp3_defaults,
     idle_publishes,
     large_publishes,
@@ -90,6 +91,7 @@ ANSWERED = [
     (paging.judge([Page(0, True)]), "after"),
     (tag_condition.judge(is_effective=True, with_tag=True, without_tag=False), "enforced"),
     (type_condition.judge(is_effective=True, as_gp2=False, as_gp3=True), "requested"),
+    (event_results.judge(["completed", "odd", "optimizing"]), "optimizing, completed, odd"),
     (encrypted_alarm.judge(None, ["why not"]), "not delivered"),
 ]
 
@@ -114,6 +116,7 @@ UNANSWERED = {
     "refused for another reason": lambda: modification_quota.judge(1, BUSY, 0),
     "no known rule": lambda: no_op_counts.judge(None, 2),
     "no modification in progress": lambda: dry_run_checks.judge(DRY, None),
+    "no event": lambda: event_results.judge([]),
     "neither throughput": lambda: gp3_defaults.judge({"iops": 3000, "mib_s": None}),
     "never shown": lambda: shown_while_modifying.judge([Look("completed", "gp2")], "gp2", "gp3"),
     "in the middle of a state": lambda: shown_while_modifying.judge(

@@ -20,10 +20,7 @@ NOT_TRIED: Final = (
         "the error for a volume that a service manages",
         "needs a service such as EKS Auto Mode with its cluster",
     ),
-    NotTried(
-        "results of modifyVolume events other than optimizing and completed",
-        "failed cannot be provoked; an EventBridge rule for the others is not built yet",
-    ),
+    NotTried("the event of a modification that failed", "AWS cannot be made to fail one"),
     NotTried(
         "a modification record's life beyond an hour",
         "a run that waits for days needs a machine that does too",

@@ -22,6 +22,7 @@ _BY_NAME: Final = {
     "iam": f"arn:aws:iam::*:role{ROLE_PATH}*",
     "sns": f"arn:aws:sns:*:*:{PREFIX}*",
     "sqs": f"arn:aws:sqs:*:*:{PREFIX}*",
+    "events": f"arn:aws:events:*:*:rule/{PREFIX}*",
     "cloudwatch": f"arn:aws:cloudwatch:*:*:alarm:{PREFIX}*",
 }
 _TAGS: Final = "ec2:CreateTags"

@@ -4,6 +4,7 @@ It names no account unless that is asked for: account ids, ARNs of people and ro
 messages are taken out of everything that AWS said.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -118,7 +119,8 @@ def _cell(fact: dict[str, Any]) -> str:
 
 
 def _code(value: Any) -> str:
-    return str(value).replace("`", "'").replace("\n", " ")
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.replace("`", "'").replace("\n", " ")
 
 
 def summary(run: RunFile, facts: Sequence[Fact]) -> list[str]:

@@ -152,6 +152,24 @@ def _run_of_queue(client: Client, url: str) -> str | None:
     return found
 
 
+def _rules(client: Client) -> Iterator[str]:
+    for rule in _pages(client("events").list_rules, "Rules", NamePrefix=PREFIX):
+        yield rule["Name"]
+
+
+def _run_of_rule(client: Client, name: str) -> str | None:
+    events = client("events")
+    arn = events.describe_rule(Name=name)["Arn"]
+    return _value_in(events.list_tags_for_resource(ResourceARN=arn)["Tags"])
+
+
+def _delete_rule(client: Client, name: str) -> None:
+    events = client("events")
+    if targets := [each["Id"] for each in events.list_targets_by_rule(Rule=name)["Targets"]]:
+        events.remove_targets(Rule=name, Ids=targets)
+    events.delete_rule(Name=name)
+
+
 def _keys(client: Client) -> Iterator[str]:
     kms = client("kms")
     marker: dict[str, str] = {}
@@ -223,6 +241,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             run_of=_run_of_topic,
             delete=lambda client, key: client("sns").delete_topic(TopicArn=key),
         ),
+        Kind(name="rule", find=_rules, run_of=_run_of_rule, delete=_delete_rule),
         Kind(
             name="queue",
             find=_queues,

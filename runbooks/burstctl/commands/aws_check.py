@@ -96,10 +96,10 @@ def aws_check(
 ) -> Exit:
     """Measure what AWS does not document, in your own account, for less than a dollar.
 
-    It has never run on AWS. It creates an instance, volumes, a role, a key, a topic, a queue and an alarm,
-    each with the tag burstwatch:aws-check, tries the facts at the same time, and removes everything at the
-    end. It never modifies or deletes anything else. It states its price and asks; the report can be shared,
-    and burstlab serve --as REPORT.json behaves as measured.
+    It has never run on AWS. It creates an instance, volumes, roles, a key, a topic, queues, a rule and an
+    alarm, each with the tag burstwatch:aws-check, tries the facts at the same time, and removes everything at
+    the end. It never modifies or deletes anything else. It states its price and asks; the report can be
+    shared, and burstlab serve --as REPORT.json behaves as measured.
 
     Exits 0 if each fact has an answer, 3 if one has none, 1 if something could not be removed, 4 if it could
     cost more than the ceiling, 130 if the answer is no or it was interrupted.

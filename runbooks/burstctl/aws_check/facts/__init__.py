@@ -11,6 +11,7 @@ from burstctl.aws_check.facts import (
     balance_spacing,
     dry_run_checks,
     encrypted_alarm,
+    event_results,
     gp3_defaults,
     idle_publishes,
     large_publishes,
@@ -47,5 +48,6 @@ FACTS: Final[tuple[Fact, ...]] = tuple(
         tag_condition,
         type_condition,
         encrypted_alarm,
+        event_results,
     )
 )

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact, Measured, Steps
+from burstctl.aws_check.queues import ACTIONS as QUEUE_ACTIONS
+from burstctl.aws_check.queues import create_queue, queue_arn, receive
 from burstctl.aws_check.resources import tags
 
 _ATTEMPTS: Final = 3
@@ -23,7 +25,7 @@ def judge(delivered_after_s: float | None, history: list[str]) -> Measured:
 
 def measure(bench: Bench) -> Steps:
     """Let an alarm go off, and look for its message in a queue."""
-    cloudwatch, sqs = bench.client("cloudwatch"), bench.client("sqs")
+    cloudwatch = bench.client("cloudwatch")
     topic, queue = _build(bench)
     bench.create("alarm", lambda: _alarm(bench, topic))
     yield _PATIENCE_S
@@ -34,7 +36,7 @@ def measure(bench: Bench) -> Steps:
                 AlarmName=bench.name, StateValue=state, StateReason="burstctl aws-check"
             )
         while bench.now_s() < began_s + _PATIENCE_S:
-            if sqs.receive_message(QueueUrl=queue).get("Messages"):
+            if receive(bench, queue):
                 return judge(bench.now_s() - began_s, [])
             yield _LOOK_EVERY_S
     told = cloudwatch.describe_alarm_history(AlarmName=bench.name, HistoryItemType="Action")
@@ -43,7 +45,7 @@ def measure(bench: Bench) -> Steps:
 
 def _build(bench: Bench) -> tuple[str, str]:
     """A key, a topic that it encrypts, and a queue that hears the topic; answers topic and queue."""
-    sns, sqs, kms = (bench.client(service) for service in ("sns", "sqs", "kms"))
+    sns, kms = bench.client("sns"), bench.client("kms")
     arn = f"arn:{bench.partition}"
     place = f"{bench.run.region}:{bench.run.account}"
     topic_arn = f"{arn}:sns:{place}:{bench.name}"
@@ -70,24 +72,8 @@ def _build(bench: Bench) -> tuple[str, str]:
             sns.create_topic(Name=bench.name, Attributes=attributes, Tags=tags(bench.run.run_id))["TopicArn"]
         ),
     )
-    queue_arn = f"{arn}:sqs:{place}:{bench.name}"
-    from_topic = {
-        "Effect": "Allow",
-        "Principal": {"Service": "sns.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": queue_arn,
-        "Condition": {"ArnEquals": {"aws:SourceArn": topic_arn}},
-    }
-    named = {each["Key"]: each["Value"] for each in tags(bench.run.run_id)}
-    queue = bench.create(
-        "queue",
-        lambda: str(
-            sqs.create_queue(QueueName=bench.name, Attributes={"Policy": _policy(from_topic)}, tags=named)[
-                "QueueUrl"
-            ]
-        ),
-    )
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn)
+    queue = create_queue(bench, bench.name, service="sns", source_arn=topic_arn)
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(bench, bench.name))
     return topic, queue
 
 
@@ -146,12 +132,7 @@ FACT: Final = Fact(
         "sns:Subscribe",
         "sns:ListTagsForResource",
         "sns:DeleteTopic",
-        "sqs:CreateQueue",
-        "sqs:TagQueue",
-        "sqs:SetQueueAttributes",
-        "sqs:ListQueueTags",
-        "sqs:ReceiveMessage",
-        "sqs:DeleteQueue",
+        *QUEUE_ACTIONS,
         "cloudwatch:PutMetricAlarm",
         "cloudwatch:TagResource",
         "cloudwatch:SetAlarmState",
