@@ -1,4 +1,4 @@
-"""CreateVolume, DeleteVolume, RunInstances and TerminateInstances, in EC2's words.
+"""Volumes and instances that are created, changed and deleted by API, in EC2's words.
 
 An instance runs no user data. The lines ``# load DEVICE IOPS SECONDS`` of a script are played instead, one
 after the other on each device: they say which load the script would make.
@@ -99,6 +99,18 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         ],
     }
     return xml(told, "item")
+
+
+def modify_instance(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
+    """The elements of a ModifyInstanceAttribute answer: which volumes are deleted with the instance."""
+    instance_id = parameters["InstanceId"]
+    own = fleet.instances[instance_id].own_volumes
+    for mapping in structures(parameters, "BlockDeviceMapping"):
+        for volume in fleet.attached_to(instance_id):
+            if volume.attachment is not None and volume.attachment.device == mapping["DeviceName"]:
+                is_own = mapping["Ebs.DeleteOnTermination"] == "true"
+                (own.add if is_own else own.discard)(volume.volume_id)
+    return "<return>true</return>"
 
 
 def play_script(fleet: LabFleet, instance: LabInstance, volume_id: str, device: str) -> None:

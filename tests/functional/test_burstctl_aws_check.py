@@ -9,13 +9,14 @@ from aws_checks import TAG, AwsChecks, Crash, answers, fact_of, remains
 from operators_desk import ROOT, a_lab, add, modified
 from published import check_document
 
-from burstctl.aws_check import prices
+from burstctl.aws_check import prices, run_file
 from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.facts import FACTS
 from burstctl.aws_check.permissions import iam_policy
 from burstctl.aws_check.plan import Plan
 from burstctl.aws_check.resources import KINDS
 from burstctl.commands import aws_check
+from burstctl.whole_file import WritingError
 from burstlab.faults import Fault
 from burstwatch.core.words import format_duration
 
@@ -74,7 +75,7 @@ def test_the_plan_states_price_and_time_on_80_columns_and_creates_nothing(checks
     ran = checks.run("--dry-run")
 
     assert ran.code == 0
-    assert "At most $0.3" in ran.out
+    assert "At most $0.2" in ran.out
     assert "never run on AWS" in ran.out
     assert max(map(len, ran.out.splitlines())) <= COLUMNS
     assert lab.faults.calls() == {}
@@ -100,7 +101,7 @@ def test_what_could_cost_more_than_the_ceiling_is_not_begun(checks, lab):
     ran = checks.run("--yes", "--ceiling", "0.1")
 
     assert ran.code == 4
-    assert "it could cost $0.3" in ran.err
+    assert "it could cost $0.2" in ran.err
     assert remains(lab) == []
 
 
@@ -294,6 +295,17 @@ def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(
     assert checks.run("--yes", "--only", "ratio-refusal").code == 0
 
 
+def test_if_nobody_comes_back_the_end_of_the_instance_takes_the_large_volume_with_it(checks, lab):
+    crash(checks, when=lambda: "ModifyInstanceAttribute" in lab.faults.calls())
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "large-publishes")
+    [large] = [each for each in lab.fleet if each.size_gib == 1000]
+    instance_id = large.attachment.instance_id
+    lab.fleet.terminate_instance(instance_id)
+
+    assert len(lab.fleet) == 0
+
+
 def test_after_a_crash_resume_removes_what_is_left_and_goes_on(checks, lab):
     crash(checks, when=lambda: len(lab.fleet) > 0)
     with pytest.raises(Crash):
@@ -366,6 +378,24 @@ def test_what_cannot_be_removed_is_named_and_the_next_clean_up_removes_it(checks
     assert "--clean-up tries again" in ran.err
     lab.faults.clear()
     assert checks.run("--clean-up", "--yes").code == 0
+    assert remains(lab) == []
+
+
+def test_on_a_full_disk_nothing_more_is_created_and_everything_is_removed(checks, lab):
+    written = run_file.write_whole
+
+    def full(path, content):
+        if lab.faults.calls().get("CreateVolume", 0) > 1:
+            raise WritingError(f"{path} could not be written (No space left on device)")
+        written(path, content)
+
+    checks.monkeypatch.setattr(run_file, "write_whole", full)
+
+    ran = checks.run("--yes", "--only", "tag-filter")
+
+    assert ran.code == 1
+    assert "No space left on device" in ran.err
+    assert lab.faults.calls()["CreateVolume"] == 2
     assert remains(lab) == []
 
 

@@ -79,7 +79,7 @@ ANSWERED = [
     (dry_run_checks.judge(DRY, DRY), "permission"),
     (dry_run_checks.judge(NO, BUSY), "request"),
     (ratio_refusal.judge(None), "accepted"),
-    (gp3_defaults.judge({"iops": 3000, "mib_s": 250}), "matched"),
+    (gp3_defaults.judge({"iops": 3000, "mib_s": 128}), "matched"),
     (gp3_defaults.judge({"iops": 3000, "mib_s": 125}), "least"),
     (record_lifetime.judge(None), "for 60 min or longer"),
     (shown_while_modifying.judge([Look("modifying", "gp3")], "gp2", "gp3"), "accepted"),

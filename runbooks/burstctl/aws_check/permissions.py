@@ -11,6 +11,7 @@ _TAGGED: Final = frozenset(
         "ec2:AttachVolume",
         "ec2:DeleteVolume",
         "ec2:DetachVolume",
+        "ec2:ModifyInstanceAttribute",
         "ec2:ModifyVolume",
         "ec2:TerminateInstances",
         "kms:ScheduleKeyDeletion",

@@ -308,22 +308,22 @@ def _carry_out(desk: _Desk, run: RunFile, facts: Sequence[Fact]) -> Exit:
         return Exit.INTERRUPTED
     run.save()
     slot = HostSlot(minutes=plan.host_minutes)
-    is_interrupted = False
+    ended_by: Exit | None = None
     with StopSignal() as stop:
         try:
             measure_all(run, facts, desk.bench_of(run, slot), desk.patience(stop), desk.tell)
         except Stopped:
-            is_interrupted = True
+            ended_by = Exit.INTERRUPTED
             desk.tell("interrupted: removing what was created; a second Ctrl-C leaves that to --clean-up")
         except BurstwatchError as error:
             complain(str(error))
-            is_interrupted = True
+            ended_by = Exit.FAILED
     cleaned = _clean_run(desk, run)
-    if is_interrupted:
+    if ended_by is not None:
         complain(f"run {run.run_id} is not over: burstctl aws-check --resume goes on with it")
         if cleaned.left:
             complain(_left_in_words(cleaned))
-        return Exit.INTERRUPTED
+        return ended_by
     return _report(desk, run, cleaned, paths)
 
 

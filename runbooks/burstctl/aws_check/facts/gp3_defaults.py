@@ -5,10 +5,9 @@ from typing import Any, Final
 from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
 
-_SIZE_GIB: Final = 400
-"""A gp2 of this size has 250 MiB/s, more than the least of gp3."""
-
-_ANSWERS: Final = {250: "matched", 125: "least"}
+_SIZE_GIB: Final = 8
+_ANSWERS: Final = {128: "matched", 125: "least"}
+"""What a small gp2 has is just above the least of gp3."""
 _RECORD_WITHIN_S: Final = 120
 
 

@@ -42,6 +42,10 @@ def measure(bench: Bench) -> Steps:
     bench.check_ours("volume", volume_id)
     bench.check_ours("instance", host.instance_id)
     bench.ec2.attach_volume(VolumeId=volume_id, InstanceId=host.instance_id, Device=LARGE)
+    yield from bench.until(lambda: bench.described(volume_id)["State"] == "in-use", 120)
+    # so that it ends with the instance, which ends itself, if this process does not come back
+    ends_with_it = {"DeviceName": LARGE, "Ebs": {"DeleteOnTermination": True}}
+    bench.ec2.modify_instance_attribute(InstanceId=host.instance_id, BlockDeviceMappings=[ends_with_it])
     since_s = bench.now_s() + _QUIET_S
     yield _QUIET_S + _WATCHED_S
     bench.check_ours("volume", volume_id)
@@ -62,6 +66,7 @@ FACT: Final = Fact(
         "ec2:CreateTags",
         "ec2:DescribeVolumes",
         "ec2:AttachVolume",
+        "ec2:ModifyInstanceAttribute",
         "ec2:DetachVolume",
         "ec2:DeleteVolume",
         "cloudwatch:GetMetricData",
