@@ -34,6 +34,7 @@ class Call:
     action: str
     protocol: str
     body: bytes
+    access_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +60,10 @@ def read_call(environ: Mapping[str, Any], body: bytes) -> Call:
         action = target.rsplit(".", 1)[-1]
         return Call(service=service, region=region, action=action, protocol="json", body=body)
     protocol = "ec2" if service == "ec2" else "query"
-    action = ""
+    key, action = _access_key(environ.get("HTTP_AUTHORIZATION", "")), ""
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
         action = _action(body)
-    return Call(service=service, region=region, action=action, protocol=protocol, body=body)
+    return Call(service=service, region=region, action=action, protocol=protocol, body=body, access_key=key)
 
 
 def form(body: bytes) -> dict[str, str]:
@@ -211,6 +212,11 @@ def _scope(authorization: str) -> tuple[str, str]:
     _, _, rest = authorization.partition("Credential=")
     parts = rest.split(",")[0].split("/")
     return (parts[3], parts[2]) if len(parts) == 5 else ("", "")  # noqa: PLR2004 - key/day/region/service/type
+
+
+def _access_key(authorization: str) -> str:
+    """Whose signature it is."""
+    return authorization.partition("Credential=")[2].partition("/")[0]
 
 
 def _action(body: bytes) -> str:

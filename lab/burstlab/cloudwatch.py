@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from burstlab.alarms import ALARM_ACTIONS
 from burstlab.answers import Answer, AwsError, Call, Timestamps, cloudwatch_answer, form, nested, read_cbor
 from burstlab.fleet import LabFleet
 from burstlab.history import MINUTE_S
@@ -56,9 +57,13 @@ class CloudWatchApi:
         self.metrics_asked = 0
 
     def answers(self, call: Call) -> bool:
-        return call.action == "GetMetricData" and call.region == self._fleet.settings.region
+        known = call.action == "GetMetricData" or call.action in ALARM_ACTIONS
+        return known and call.region == self._fleet.settings.region
 
     def answer(self, call: Call) -> Answer:
+        if call.action in ALARM_ACTIONS:
+            answer = ALARM_ACTIONS[call.action](self._fleet.settings, _parameters(call))
+            return cloudwatch_answer(call, answer)
         question = _read_question(_parameters(call))
         with self._fleet.lock:
             now_s = self._fleet.clock.now_s()

@@ -1,7 +1,8 @@
 """The EC2 calls a watchdog makes, answered from the fleet as EC2 would."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final
 from xml.sax.saxutils import escape
@@ -9,6 +10,13 @@ from xml.sax.saxutils import escape
 from burstlab.answers import Answer, AwsError, Call, ec2_answer, form, iso, xml
 from burstlab.described import RATELESS
 from burstlab.ec2_attach import attach_volume, detach_volume
+from burstlab.ec2_create import (
+    create_volume,
+    delete_volume,
+    modify_instance,
+    run_instances,
+    terminate_instances,
+)
 from burstlab.ec2_modify import describe_modifications, modify_volume
 from burstlab.ec2_query import (
     MOST_PAGE,
@@ -24,6 +32,7 @@ from burstlab.ec2_query import (
 )
 from burstlab.fleet import LabFleet
 from burstlab.instance import INSTANCE_TYPES, LabInstance, instance_type_told
+from burstlab.session_policy import Policy, check_session
 from burstlab.simulation import SimulatedVolume
 
 _MOST_INSTANCES_PAGE: Final = 1_000
@@ -40,8 +49,10 @@ _STATE_CODES: Final = {
 class Ec2Api:
     """Answers for the fleet's volumes and instances; what concerns none of them is left to moto."""
 
-    def __init__(self, fleet: LabFleet) -> None:
+    def __init__(self, fleet: LabFleet, sessions: Mapping[str, Sequence[Policy]] | None = None) -> None:
         self._fleet = fleet
+        self._created: dict[tuple[str, str], str] = {}
+        self._sessions = {} if sessions is None else sessions
         self._actions: dict[str, Callable[[dict[str, str]], str]] = {
             "DescribeVolumes": self._describe_volumes,
             "DescribeVolumesModifications": partial(describe_modifications, fleet),
@@ -50,6 +61,11 @@ class Ec2Api:
             "ModifyVolume": partial(modify_volume, fleet),
             "AttachVolume": partial(attach_volume, fleet),
             "DetachVolume": partial(detach_volume, fleet),
+            "ModifyInstanceAttribute": partial(modify_instance, fleet),
+            "CreateVolume": partial(create_volume, fleet),
+            "DeleteVolume": partial(delete_volume, fleet),
+            "RunInstances": partial(run_instances, fleet),
+            "TerminateInstances": partial(terminate_instances, fleet),
             "CreateTags": self._create_tags,
             "DeleteTags": self._delete_tags,
         }
@@ -62,6 +78,8 @@ class Ec2Api:
         if call.action == "DescribeInstanceTypes":
             types = set(_types_asked(form(call.body)))
             return bool(types) and types <= INSTANCE_TYPES.keys()
+        if call.action == "ModifyInstanceAttribute":
+            return self._known(form(call.body).get("InstanceId", ""))
         if call.action == "DescribeInstances":
             asked = members(form(call.body), "InstanceId")
             return not asked or any(self._known(instance_id) for instance_id in asked)
@@ -73,7 +91,19 @@ class Ec2Api:
             time.sleep(self._fleet.settings.page_latency_s)
         with self._fleet.lock:
             self._fleet.changes()  # what is being modified is told as it is now
-            return ec2_answer(call.action, self._actions[call.action](parameters))
+            if call.action == "ModifyVolume" and call.access_key in self._sessions:
+                check_session(self._fleet, self._sessions[call.access_key], parameters)
+            return ec2_answer(call.action, self._carried_out(call.action, parameters))
+
+    def _carried_out(self, action: str, parameters: dict[str, str]) -> str:
+        """The answer; the second request with a ClientToken gets that of the first and creates nothing."""
+        token = parameters.get("ClientToken")
+        if token is None:
+            return self._actions[action](parameters)
+        known = self._created.get((action, token))
+        if known is None:
+            known = self._created[action, token] = self._actions[action](parameters)
+        return known
 
     def _describe_volumes(self, parameters: dict[str, str]) -> str:
         asked = members(parameters, "VolumeId")
@@ -84,13 +114,26 @@ class Ec2Api:
                 "The parameter volumeSet cannot be used with the parameter maxResults",
             )
         volumes = volumes_named(self._fleet, asked) if asked else volumes_listed(self._fleet, parameters)
-        late = self._fleet.settings.filter_after_page
-        found = [each for each in volumes if late or matches(each, chosen, _VOLUME_FILTERS)]
+        early, late = self._by_cut(chosen)
+        found = [each for each in volumes if matches(each, early, _VOLUME_FILTERS)]
         shown, token = page(found, parameters, most=MOST_PAGE, number=lambda volume: volume.number)
-        shown = [each for each in shown if not late or matches(each, chosen, _VOLUME_FILTERS)]
-        zone = f"{self._fleet.settings.region}a"
-        items = "".join(_volume_xml(volume, zone) for volume in shown)
+        shown = [each for each in shown if matches(each, late, _VOLUME_FILTERS)]
+        items = "".join(_volume_xml(volume, self._fleet.first_zone) for volume in shown)
         return f"<volumeSet>{items}</volumeSet>{token}"
+
+    def _by_cut(
+        self, chosen: Sequence[tuple[str, list[str]]]
+    ) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
+        """The filters applied before a page is cut, and those after it."""
+        settings = self._fleet.settings
+        if not settings.filter_after_page:
+            return list(chosen), []
+        early = [
+            each
+            for each in chosen
+            if any(fnmatchcase(each[0], name) for name in settings.filters_before_page)
+        ]
+        return early, [each for each in chosen if each not in early]
 
     def _describe_instances(self, parameters: dict[str, str]) -> str:
         asked = members(parameters, "InstanceId")
@@ -114,7 +157,6 @@ class Ec2Api:
         return f"<reservationSet>{xml(reservations, 'item')}</reservationSet>{token}"
 
     def _reservation(self, instance: LabInstance) -> dict[str, Any]:
-        zone = f"{self._fleet.settings.region}a"
         return {
             "reservationId": "r-" + instance.instance_id.removeprefix("i-"),
             "ownerId": self._fleet.settings.account_id,
@@ -124,7 +166,7 @@ class Ec2Api:
                     "instanceState": {"code": _STATE_CODES[instance.state], "name": instance.state},
                     "instanceType": instance.instance_type,
                     "launchTime": iso(instance.launched_at),
-                    "placement": {"availabilityZone": zone},
+                    "placement": {"availabilityZone": self._fleet.first_zone},
                     "tagSet": _tags(instance.tags),
                 }
             ],
@@ -183,6 +225,7 @@ _VOLUME_FILTERS: Final[Mapping[str, Callable[[SimulatedVolume], Iterable[str]]]]
     "status": lambda volume: (volume.status,),
     "size": lambda volume: (str(volume.size_gib),),
     "create-time": lambda volume: (iso(volume.created_at),),
+    "availability-zone": lambda volume: (volume.zone,) if volume.zone else (),
     "multi-attach-enabled": lambda volume: (text_of(volume.shown().multi_attached),),
     "operator.managed": lambda volume: (text_of(volume.managed_by is not None),),
     "operator.principal": lambda volume: (volume.managed_by,) if volume.managed_by else (),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from burstlab.answers import AwsError, iso, xml
+from burstlab.ec2_create import play_script
 from burstlab.ec2_query import no_such_instance, volumes_named
 from burstlab.fleet import LabFleet
 from burstlab.volume import Attachment
@@ -18,6 +19,7 @@ def attach_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     if volume.attachment is not None:
         raise AwsError("VolumeInUse", f"{volume.volume_id} is already attached to an instance")
     fleet.attach(volume.volume_id, instance_id, device)
+    play_script(fleet, fleet.instances[instance_id], volume.volume_id, device)
     assert volume.attachment is not None
     return _told(volume.volume_id, volume.attachment, "attaching")
 

@@ -17,8 +17,9 @@ from burstlab.ec2_query import (
     volumes_named,
 )
 from burstlab.fleet import LabFleet
+from burstlab.limits import shape_wanted
 from burstlab.modification import Modification, Shape, Wanted
-from burstlab.modify_rules import check_permission
+from burstlab.modify_rules import check_pace, check_permission
 from burstlab.simulation import SimulatedVolume
 
 _Known = tuple[SimulatedVolume, Modification]
@@ -30,11 +31,21 @@ def modify_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     check_permission(volume, fleet.settings)
     wanted = _wanted(parameters)
     if parameters.get("DryRun") == "true":
-        if fleet.settings.dry_run_checks == "request":
-            fleet.plan_modification(volume.volume_id, wanted)
+        _check_dry_run(fleet, volume, wanted)
         raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
     modification = fleet.modify(volume.volume_id, wanted)
     return f"<volumeModification>{xml(_told(volume, modification), 'item')}</volumeModification>"
+
+
+def _check_dry_run(fleet: LabFleet, volume: SimulatedVolume, wanted: Wanted) -> None:
+    """What a dry run checks besides the permission."""
+    checks = fleet.settings.dry_run_checks
+    if checks == "request":
+        fleet.plan_modification(volume.volume_id, wanted)
+    elif checks == "parameters":
+        shape_wanted(volume.shape, wanted, fleet.settings)
+    elif checks == "state":
+        check_pace(volume, fleet.clock.now(), fleet.settings)
 
 
 def describe_modifications(fleet: LabFleet, parameters: Mapping[str, str]) -> str:

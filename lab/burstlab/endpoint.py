@@ -18,6 +18,7 @@ from burstlab.cloudwatch import CloudWatchApi
 from burstlab.control import CONTROL_PATH, Control
 from burstlab.dynamodb import DynamoDbApi
 from burstlab.ec2 import Ec2Api
+from burstlab.event_bus import EventBus
 from burstlab.faults import Fault, Faults
 from burstlab.fleet import LabFleet
 from burstlab.parameters import ParameterStore
@@ -56,13 +57,14 @@ class Endpoint:
         self.parameters = ParameterStore(fleet.clock)
         self.prices = PriceListApi()
         self.account = AccountApi(fleet.settings.account_id)
+        self._event_bus = EventBus(fleet)
         self._dynamodb = DynamoDbApi()
         self._cloudwatch = CloudWatchApi(fleet)
         self.tables = self._dynamodb.tables
         self._apis: dict[
             str, AccountApi | Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore | PriceListApi
         ] = {
-            "ec2": Ec2Api(fleet),
+            "ec2": Ec2Api(fleet, self.account.sessions),
             "monitoring": self._cloudwatch,
             "dynamodb": self._dynamodb,
             "ssm": self.parameters,
@@ -169,6 +171,8 @@ class Endpoint:
 
     def _answer(self, call: Call) -> Answer | None:
         """The lab's own answer, or None where moto is to answer."""
+        if call.service == "sqs":
+            self._event_bus.deliver()
         api = self._apis.get(call.service)
         if api is None or not api.answers(call):
             return None

@@ -16,7 +16,7 @@ from burstlab.instance import Balances, LabInstance
 from burstlab.limits import shape_wanted
 from burstlab.load import Load
 from burstlab.modification import ENDED, Modification, Wanted
-from burstlab.modify_rules import check_attach, check_kind, check_pace, check_quotas
+from burstlab.modify_rules import check_attach, check_kind, check_no_op, check_pace, check_quotas
 from burstlab.settings import LabSettings, changed
 from burstlab.simulation import SimulatedVolume
 from burstlab.volume import Attachment, LabVolume, MetricFault, Truth, check_tags
@@ -64,6 +64,11 @@ class LabFleet:
         """The moment up to which volumes are simulated: whole seconds."""
         return int(self.clock.now_s())
 
+    @property
+    def first_zone(self) -> str:
+        """Where instances are, and volumes that name no zone."""
+        return f"{self.settings.region}a"
+
     def add(self, given: LabVolume) -> str:
         """Put a volume into the fleet and answer its id."""
         with self.lock:
@@ -81,6 +86,7 @@ class LabFleet:
                 recent_s=self._recent_s(),
             )
             started_at = given.starts_at or self.clock.now()
+            volume.zone = given.zone or self.first_zone
             volume.created_at = given.created_at or started_at - _AGE_OF_THE_UNDATED
             self._volumes[volume_id] = volume
             if volume.created_at >= self._began_at:
@@ -170,6 +176,7 @@ class LabFleet:
             volume.catch_up(int(now.timestamp()))
             check_kind(volume, wanted, settings)
             target = shape_wanted(volume.shape, wanted, settings)
+            check_no_op(volume, target, settings)
             check_pace(volume, now, settings)
             check_quotas(volume, target, fleet=self, changes=self.changes(), settings=settings)
             name = f"{volume_id}/{len(volume.changes)}"
@@ -246,7 +253,7 @@ class LabFleet:
             volume = self.find(volume_id)
             if volume.attachment is not None:
                 raise FleetError(f"{volume_id} is attached already: detach it first")
-            check_attach(volume)
+            check_attach(volume, self.settings)
             instance = self._instance(instance_id or self._made_id("i", volume.number))
             volume.attachment = Attachment(
                 instance_id=instance.instance_id, device=device, attached_at=self.clock.now()
@@ -266,6 +273,23 @@ class LabFleet:
         """Declare an instance before volumes are attached to it, where its type or state matters."""
         with self.lock:
             self.instances[instance.instance_id] = instance
+
+    def terminate_instance(self, instance_id: str) -> None:
+        """End an instance; the volumes that were created with it are deleted, the others detached."""
+        with self.lock:
+            instance = self._known_instance(instance_id)
+            instance.state = "terminated"
+            for volume in self.attached_to(instance_id):
+                if volume.volume_id in instance.own_volumes:
+                    self.remove(volume.volume_id)
+                else:
+                    self.detach(volume.volume_id)
+
+    def new_instance_id(self) -> str:
+        """An id that no instance has."""
+        with self.lock:
+            self._made += 1
+            return self._made_id("i")
 
     def stop_instance(self, instance_id: str) -> None:
         self._set_state(instance_id, "stopped")

@@ -20,6 +20,7 @@ class EbsShape(NamedTuple):
 
 INSTANCE_TYPES: Final[dict[str, EbsShape | None]] = {
     "t2.micro": None,
+    "t3.small": EbsShape(1_000, 11_800, 174, 2_085),
     "t3.micro": EbsShape(500, 11_800, 87, 2_085),
     "t3.large": EbsShape(4_000, 15_700, 695, 2_780),
     "m4.large": EbsShape(3_600, 3_600, 450, 450),
@@ -49,7 +50,8 @@ BALANCES: Final = {"EBSIOBalance%": attrgetter("io_pct"), "EBSByteBalance%": att
 class LabInstance:
     """An instance the fleet's volumes hang on; ``state`` is EC2's: running, stopped, terminated.
 
-    What its type allows and what is left in its buckets is told, not felt: it holds no load back.
+    ``own_volumes`` are deleted with it; ``script`` is its user data. What its type allows and what is left in
+    its buckets is told, not felt: it holds no load back.
     """
 
     instance_id: str
@@ -58,6 +60,8 @@ class LabInstance:
     instance_type: str = "m5.large"
     tags: dict[str, str]
     balances: list[Balances] = field(default_factory=list)
+    own_volumes: set[str] = field(default_factory=set)
+    script: str = ""
 
     def set_balances(self, given: Balances) -> None:
         """Publish this from its moment on.

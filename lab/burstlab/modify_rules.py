@@ -62,23 +62,31 @@ def check_pace(volume: DescribedVolume, now: datetime, settings: LabSettings) ->
     starts = sorted(volume.starts_counted(with_failed=settings.failed_counts))[-most:]
     if len(starts) < most or starts[0] + window <= now:
         return
+    until = iso(starts[0] + window)
     wait = (
-        f"Wait until {iso(starts[0] + window)} before you can issue the next modification request for this "
-        "volume."
+        f"Wait until {until} before you can issue the next modification request for this volume."
         if settings.rate_text == "wait_until"
         else "Wait at least 6 hours between modifications per EBS volume."
     )
-    raise AwsError("VolumeModificationRateExceeded", f"{_RATE_REACHED} {wait}")
+    message = settings.rate_message or f"{_RATE_REACHED} {wait}"
+    raise AwsError(settings.rate_code, _filled(message, volume, until))
 
 
-def check_attach(volume: DescribedVolume) -> None:
+def check_no_op(volume: DescribedVolume, target: Shape, settings: LabSettings) -> None:
+    """A modification that changes nothing, where it is refused."""
+    if settings.no_op_code is not None and target == volume.shape:
+        raise AwsError(settings.no_op_code, f"The request changes nothing of {volume.volume_id}.")
+
+
+def check_attach(volume: DescribedVolume, settings: LabSettings) -> None:
     """A volume is not attached while a modification of it is ``modifying``."""
     last = volume.modification
-    if last is not None and last.state == "modifying":
-        raise AwsError(
-            "OperationNotPermitted",
-            f"Cannot attach volume {volume.volume_id} when it is in modification state: MODIFYING",
-        )
+    if settings.attach_refused and last is not None and last.state == "modifying":
+        raise AwsError(settings.attach_code, _filled(settings.attach_message, volume, ""))
+
+
+def _filled(message: str, volume: DescribedVolume, until: str) -> str:
+    return message.replace("{volume}", volume.volume_id).replace("{until}", until)
 
 
 def check_quotas(

@@ -1,6 +1,7 @@
 """``burstlab serve`` and ``burstlab loads``."""
 
 import signal
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
@@ -23,6 +24,7 @@ Examples:
   burstlab serve --volumes 10000 --latency-ms 30
   burstlab serve --fleet fleet.yaml --speed 60   a minute each second
   burstlab serve --traces DIR --scale 4 --size 33
+  burstlab serve --as aws-check.json             as burstctl aws-check measured AWS
   curl -s $AWS_ENDPOINT_URL/_lab/                what can be done to it while it runs
 \b
 A fleet file:
@@ -75,6 +77,13 @@ A fleet file:
 @click.option("--idle-silent", is_flag=True, help="Idle volumes publish no datapoints.")
 @click.option("--filter-after-page", is_flag=True, help="Apply filters after a page is cut, as EC2 may.")
 @click.option("--page-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Each page takes this long.")
+@click.option(
+    "--as",
+    "report",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="REPORT",
+    help="Behave as measured in a report of burstctl aws-check; it outweighs the options above and below.",
+)
 @click.option("--queued", is_flag=True, help="Serve later what could not be served, instead of losing it.")
 @click.option(
     "--modify-minutes-per-tib",
@@ -116,6 +125,7 @@ def serve(
     idle_silent: bool,  # noqa: FBT001
     filter_after_page: bool,  # noqa: FBT001
     page_ms: float,
+    report: Path | None,
     queued: bool,  # noqa: FBT001
     modify_minutes_per_tib: float,
     balance_after: str,
@@ -147,6 +157,8 @@ def serve(
             balance_after=balance_after,
             seed=seed,
         )
+        if report is not None:
+            settings = _as_in(report, settings)
         starts_at = clock.now() - timedelta(hours=past_hours)
         if fleet_file:
             given = read_volumes(fleet_file, starts_at)
@@ -159,6 +171,18 @@ def serve(
         _run(fleet, port, latency_ms)
     except (BurstwatchError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _as_in(path: Path, settings: LabSettings) -> LabSettings:
+    from burstlab.as_measured import as_measured, read_report  # noqa: PLC0415 - seldom wanted
+
+    report = read_report(path)
+    changes, unknown = as_measured(report)
+    shown = ", ".join(f"{name}={value!r}" for name, value in changes.items()) or "nothing"
+    click.echo(f"as measured in {report['region']} ({report['endpoint']}): {shown}", err=True)
+    for text in unknown:
+        click.echo(f"not as measured: {text}", err=True)
+    return replace(settings, **changes)
 
 
 def _run(fleet: LabFleet, port: int, latency_ms: float) -> None:

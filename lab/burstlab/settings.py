@@ -20,7 +20,9 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "balance_after": ("kept", "refilled", "reset", "emptied"),
     "balance_after_resize": ("kept", "reset", "emptied"),
     "gp3_defaults": ("matched", "least"),
-    "dry_run_checks": ("permission", "request"),
+    "dry_run_checks": ("permission", "parameters", "state", "request"),
+    "tag_condition": ("enforced", "ignored", "always refused"),
+    "type_condition": ("current", "requested", "ignored", "absent"),
 }
 _BUILT_IN: Final = frozenset(
     (
@@ -52,7 +54,8 @@ class LabSettings:
     losing it.
 
     Listings. ``filter_after_page`` cuts a page of all volumes and then filters it, as EC2 may: pages come
-    short or empty, with a token. Each page of a listing takes ``page_latency_s``.
+    short or empty, with a token; the filters named in ``filters_before_page`` (``tag:*`` for all tags) are
+    applied before the cut all the same. Each page of a listing takes ``page_latency_s``.
 
     How a modification goes. It is ``modifying`` for at most ``modifying_s``, then ``optimizing`` for at most
     ``modify_minutes_per_tib`` (the documents: "up to 6 hours" for 1 TiB; no volume counts as less than 16 GiB
@@ -67,6 +70,12 @@ class LabSettings:
     ``no_op_counts`` say what is counted, ``rate_text`` how the refusal is worded. ``modify_needs_tag`` (key
     and value) plays an IAM condition on the caller of the API. ``gp3_defaults``: what a change to gp3 has
     that names no rates, as the gp2 had or the least. ``io1_iops_quota`` and so on are the account's quotas.
+    ``rate_code`` and ``rate_message`` replace the words of the refusal (``{volume}`` and ``{until}`` are
+    filled in), ``attach_code`` and ``attach_message`` are those of an attachment while ``modifying``, which
+    ``attach_refused=False`` allows. ``no_op_code`` refuses a modification that changes nothing.
+
+    Conditions. ``tag_condition`` and ``type_condition`` are what ec2:ResourceTag and ec2:VolumeType do in the
+    policy of an assumed role. ``alarms_deliver`` lets alarms publish to topics with a customer key.
 
     Read-back and events. ``record_days`` is how long a finished modification is remembered (None: for ever).
     ``modify_event_results`` are the states that raise an event; every so manieth event (``lose_event_every``
@@ -86,6 +95,7 @@ class LabSettings:
     seed: int = 0
 
     filter_after_page: bool = False
+    filters_before_page: tuple[str, ...] = ()
     page_latency_s: float = 0.0
 
     modifying_s: float = 60.0
@@ -100,11 +110,20 @@ class LabSettings:
 
     modify_rule: str = "four_per_day"
     rate_text: str = "wait_until"
+    rate_code: str = "VolumeModificationRateExceeded"
+    rate_message: str | None = None
     failed_counts: bool = True
     no_op_counts: bool = True
+    no_op_code: str | None = None
+    attach_refused: bool = True
+    attach_code: str = "OperationNotPermitted"
+    attach_message: str = "Cannot attach volume {volume} when it is in modification state: MODIFYING"
     gp3_defaults: str = "matched"
     dry_run_checks: str = "permission"
     modify_needs_tag: tuple[str, str] | None = None
+    tag_condition: str = "enforced"
+    type_condition: str = "current"
+    alarms_deliver: bool = True
     managed_code: str = "UnsupportedOperation"
     ratio_code: str = "InvalidParameterValue"
     io1_iops_quota: int = 300_000

@@ -1,7 +1,7 @@
 """The only place that builds clients and joins the core to its adapters."""
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -134,6 +134,16 @@ class AwsSession:
         if self.patience is not None:
             self.patience.limit.attach(client)
         return client
+
+    def client_as(self, service_name: str, *, config: Any, credentials: Mapping[str, str]) -> Any:
+        """A client with the ``Credentials`` that AssumeRole answered."""
+        return self._botocore.create_client(
+            service_name,
+            config=config,
+            aws_access_key_id=credentials["AccessKeyId"],
+            aws_secret_access_key=credentials["SecretAccessKey"],
+            aws_session_token=credentials["SessionToken"],
+        )
 
 
 def open_session(
@@ -342,6 +352,13 @@ def build_client(
     except (BotoCoreError, ValueError) as error:
         raise SettingsError(f"{error}; correct the AWS configuration or AWS_ENDPOINT_URL") from error
     wire.attach(client)
+    calls.attach(client)
+    return client
+
+
+def client_as(session: AwsSession, service: str, calls: CallCounter, credentials: Mapping[str, str]) -> Any:
+    """A client of a role that was assumed, its calls counted."""
+    client = session.client_as(service, config=_CONFIG, credentials=credentials)
     calls.attach(client)
     return client
 

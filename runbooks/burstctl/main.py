@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "experiment": _Entry(
         "measure what nobody documents: the balance after a return", "burstctl.commands.experiment"
     ),
+    "aws-check": _Entry("measure AWS in your account, for less than a dollar", "burstctl.commands.aws_check"),
     "policy": _Entry("check a policy, show the one in force, push one", "burstctl.commands.policy"),
     "completion": _Entry("completion for bash, zsh and fish", "burstctl.commands.completion"),
 }

@@ -146,7 +146,7 @@ def a_lab(desk, *, speed=0, **settings):
     """A lab at 18:00 that the desk takes for AWS; its volumes have a past if they are given one."""
     if speed == 0:
         stand_still(desk.monkeypatch)
-    fleet = LabFleet(LabClock(START, speed=speed), LabSettings(lag_s=60, **settings))
+    fleet = LabFleet(LabClock(START, speed=speed), LabSettings(**({"lag_s": 60} | settings)))
     with Endpoint(fleet) as lab:
         desk.set(**lab.environment)
         yield lab

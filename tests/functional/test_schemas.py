@@ -32,6 +32,7 @@ FILES = sorted(SCHEMAS.glob("*.schema.json"))
 COMMON = json.loads((SCHEMAS / "common.schema.json").read_text())["$defs"]
 NAMED = re.compile(r'"(burstwatch\.[a-z_-]+/v\d+)"')
 AMONG_OURSELVES = {
+    "burstwatch.aws-check-run/v1": "what a run of aws-check has created, to go on or clean up after a crash",
     "burstwatch.deployment/v1": "the card of a stack in Parameter Store",
     "burstwatch.experiment-journal/v1": "where an experiment goes on after a crash",
     "burstwatch.flip_request/v1": "a message from one function to another",

@@ -1,0 +1,55 @@
+"""What a modification to gp3 has that names neither IOPS nor throughput."""
+
+from typing import Any, Final
+
+from burstctl.aws_check.bench import Bench
+from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+
+_SIZE_GIB: Final = 8
+_ANSWERS: Final = {128: "matched", 125: "least"}
+"""What a small gp2 has is just above the least of gp3."""
+_RECORD_WITHIN_S: Final = 120
+
+
+def judge(target: dict[str, Any]) -> Measured:
+    """By the target that the record of the modification names.
+
+    Raises:
+        NotMeasured: it names no throughput, or one that is neither.
+    """
+    answer = _ANSWERS.get(target["mib_s"])
+    if answer is None:
+        raise NotMeasured(f"the target has {target['mib_s']} MiB/s, which is neither the gp2's nor the least")
+    return Measured(answer=answer, evidence=target)
+
+
+def measure(bench: Bench) -> Steps:
+    """Ask for gp3 and nothing else, and read what AWS makes of it."""
+    volume_id = yield from bench.volume(_SIZE_GIB)
+    if (refusal := bench.modify(volume_id, VolumeType="gp3")) is not None:
+        raise NotMeasured(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    yield from bench.until(
+        lambda: bench.modification(volume_id) is not None, _RECORD_WITHIN_S, "the record of the modification"
+    )
+    record = bench.modification(volume_id) or {}
+    return judge({"iops": record.get("TargetIops"), "mib_s": record.get("TargetThroughput")})
+
+
+FACT: Final = Fact(
+    name="gp3-defaults",
+    question="Does a change to gp3 that names no throughput keep the one of the gp2, or get the least?",
+    why="AWS's guide and its API reference contradict each other. Somebody who changes a volume by hand may"
+    " halve its throughput.",
+    minutes=15,
+    actions=(
+        "ec2:DescribeAvailabilityZones",
+        "ec2:CreateVolume",
+        "ec2:CreateTags",
+        "ec2:DescribeVolumes",
+        "ec2:ModifyVolume",
+        "ec2:DescribeVolumesModifications",
+        "ec2:DeleteVolume",
+    ),
+    measure=measure,
+    cost=Cost(gp2_gib=_SIZE_GIB),
+)

@@ -1,0 +1,50 @@
+"""Whether a volume that is attached and serves nothing publishes BurstBalance."""
+
+from typing import Final
+
+from burstctl.aws_check.bench import Bench
+from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.host import ACTIVE, IDLE
+
+_FROM_S: Final = 12 * 60
+"""At its start the operating system reads the partition table of each disk."""
+
+_UNTIL_S: Final = 42 * 60
+_LEAST_ACTIVE: Final = 4
+_SILENT: Final = 0.1
+_PUBLISHES: Final = 0.9
+
+
+def judge(idle: int, active: int) -> Measured:
+    """By the datapoints of an idle and of an active volume in the same time.
+
+    Raises:
+        NotMeasured: the active one has hardly any, so nothing follows from the idle one.
+    """
+    if active < _LEAST_ACTIVE:
+        raise NotMeasured(f"the active volume has {active} datapoints, so the idle one proves nothing")
+    share = idle / active
+    answer = "silent" if share <= _SILENT else "publishes" if share >= _PUBLISHES else "sometimes"
+    return Measured(answer=answer, evidence={"idle_datapoints": idle, "active_datapoints": active})
+
+
+def measure(bench: Bench) -> Steps:
+    """Compare a volume that nothing reads from with one that is read from once a second."""
+    host = yield from bench.host()
+    yield max(0.0, host.launched_s + _UNTIL_S - bench.now_s())
+    since_s = host.launched_s + _FROM_S
+    idle, active = (len(bench.datapoints(host.volumes[device], since_s)) for device in (IDLE, ACTIVE))
+    return judge(idle, active)
+
+
+FACT: Final = Fact(
+    name="idle-publishes",
+    question="Does an attached volume without any I/O publish BurstBalance?",
+    why='The documents say that metrics come while a volume is "active", which is not defined. Silence must'
+    " be a gap for one volume and normal for another.",
+    minutes=60,
+    actions=("ec2:DescribeVolumes", "cloudwatch:GetMetricData"),
+    measure=measure,
+    cost=Cost(metrics_read=2),
+    needs_host=True,
+)

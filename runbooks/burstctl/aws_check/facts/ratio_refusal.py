@@ -1,0 +1,39 @@
+"""How ModifyVolume refuses more IOPS than the size of the volume allows."""
+
+from typing import Final
+
+from burstctl.aws_check.bench import Bench, Refusal
+from burstctl.aws_check.fact import Cost, Fact, Measured, Steps
+
+
+def judge(refusal: Refusal | None) -> Measured:
+    """By the answer to 4,000 IOPS on 1 GiB, where 500 per GiB are the limit above 3,000."""
+    if refusal is None:
+        return Measured(answer="accepted")
+    return Measured(
+        answer=f"refused, {refusal.code}", values={"code": refusal.code}, evidence=refusal.to_document()
+    )
+
+
+def measure(bench: Bench) -> Steps:
+    """Ask for too many IOPS."""
+    volume_id = yield from bench.volume(1)
+    return judge(bench.modify(volume_id, VolumeType="gp3", Iops=4000, Throughput=125))
+
+
+FACT: Final = Fact(
+    name="ratio-refusal",
+    question="With which code does ModifyVolume refuse too many IOPS for the size?",
+    why="The code is known for CreateVolume only. It decides whether a flip is tried again.",
+    minutes=20,
+    actions=(
+        "ec2:DescribeAvailabilityZones",
+        "ec2:CreateVolume",
+        "ec2:CreateTags",
+        "ec2:DescribeVolumes",
+        "ec2:ModifyVolume",
+        "ec2:DeleteVolume",
+    ),
+    measure=measure,
+    cost=Cost(gp3_gib=1),
+)

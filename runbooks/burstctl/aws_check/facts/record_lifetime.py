@@ -1,0 +1,50 @@
+"""How long DescribeVolumesModifications remembers a modification that is over."""
+
+from typing import Final
+
+from burstctl.aws_check.bench import Bench
+from burstctl.aws_check.fact import Cost, Fact, Measured, Steps
+
+_WATCHED_MINUTES: Final = 60
+_LOOK_EVERY_S: Final = 60
+
+
+def judge(gone_after_s: float | None) -> Measured:
+    """By how long after its end the record was not shown any more; None: it was there all the time."""
+    if gone_after_s is None:
+        return Measured(answer=f"for {_WATCHED_MINUTES} min or longer", values={"minutes": None}, evidence={})
+    minutes = round(gone_after_s / 60)
+    return Measured(
+        answer=f"for {minutes} min", values={"minutes": minutes}, evidence={"gone_after_s": gone_after_s}
+    )
+
+
+def measure(bench: Bench) -> Steps:
+    """Look at the record of a completed modification once a minute."""
+    volume_id = yield from bench.volume(1)
+    _, ended_s = yield from bench.modified(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)
+    while (since_s := bench.now_s() - ended_s) < _WATCHED_MINUTES * 60:
+        if bench.modification(volume_id) is None:
+            return judge(since_s)
+        yield _LOOK_EVERY_S
+    return judge(None)
+
+
+FACT: Final = Fact(
+    name="record-lifetime",
+    question="How long does DescribeVolumesModifications show a completed modification?",
+    why="The documents do not say. burstwatch learns from it when a flip was completed; this run can only say"
+    f" whether it is gone within {_WATCHED_MINUTES} minutes.",
+    minutes=120,
+    actions=(
+        "ec2:DescribeAvailabilityZones",
+        "ec2:CreateVolume",
+        "ec2:CreateTags",
+        "ec2:DescribeVolumes",
+        "ec2:ModifyVolume",
+        "ec2:DescribeVolumesModifications",
+        "ec2:DeleteVolume",
+    ),
+    measure=measure,
+    cost=Cost(gp3_gib=1),
+)

@@ -1,0 +1,48 @@
+"""Which type the IAM condition ec2:VolumeType sees on ModifyVolume: the current one or the requested one."""
+
+from typing import Final
+
+from burstctl.aws_check.bench import Bench
+from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.session_role import ACTIONS, ALLOWED, create_role, dry_run_as, policy_of, when_allowed
+
+
+def judge(*, is_effective: bool, as_gp2: bool, as_gp3: bool) -> Measured:
+    """By dry runs from gp2 to gp3 under a condition for the one type and for the other.
+
+    Raises:
+        NotMeasured: the role may not even modify without a condition.
+    """
+    if not is_effective:
+        raise NotMeasured("the role was refused without any condition too: look for an SCP or a boundary")
+    answer = {
+        (True, False): "current",
+        (False, True): "requested",
+        (True, True): "ignored",
+        (False, False): "absent",
+    }[as_gp2, as_gp3]
+    return Measured(answer=answer, evidence={"allowed_as_gp2": as_gp2, "allowed_as_gp3": as_gp3})
+
+
+def measure(bench: Bench) -> Steps:
+    """Assume a role under a condition for each type, and try a change from gp2 to gp3."""
+    volume_id = yield from bench.volume(1)
+    role = create_role(bench, "type", [volume_id])
+    is_effective = yield from when_allowed(bench, role, policy_of(), volume_id)
+    allowed = {}
+    for volume_type in ("gp2", "gp3"):
+        condition = {"StringEquals": {"ec2:VolumeType": volume_type}}
+        answer = yield from dry_run_as(bench, role, policy_of(condition), volume_id)
+        allowed[volume_type] = answer.code == ALLOWED
+    return judge(is_effective=is_effective, as_gp2=allowed["gp2"], as_gp3=allowed["gp3"])
+
+
+FACT: Final = Fact(
+    name="type-condition",
+    question="Does the condition ec2:VolumeType on ModifyVolume see the current or the requested type?",
+    why="It is not documented. If it sees the requested one, it can keep flips from dear types.",
+    minutes=20,
+    actions=ACTIONS,
+    measure=measure,
+    cost=Cost(gp2_gib=1),
+)

@@ -1,0 +1,30 @@
+"""Whether a filter for the zone makes a listing of volumes shorter."""
+
+from typing import Final
+
+from burstctl.aws_check.bench import Bench
+from burstctl.aws_check.fact import Cost, Fact, NotMeasured, Steps
+from burstctl.aws_check.paging import ACTIONS, EACH, judge, walk
+
+
+def measure(bench: Bench) -> Steps:
+    """List the volumes of one of two zones."""
+    zones = bench.zones()
+    if len(zones) == 1:
+        raise NotMeasured(f"{zones[0]} is the only zone: take another Region")
+    for zone in zones[:2]:
+        for _ in range(EACH):
+            yield from bench.volume(1, zone=zone)
+    return judge(walk(bench, {"Name": "availability-zone", "Values": [zones[1]]}))
+
+
+FACT: Final = Fact(
+    name="zone-filter",
+    question="Is the filter availability-zone of DescribeVolumes applied before or after a page is cut?",
+    why="If before, a large Region can be listed zone by zone at the same time; if after, each such listing"
+    " takes as many calls as the whole.",
+    minutes=20,
+    actions=ACTIONS,
+    measure=measure,
+    cost=Cost(gp2_gib=2 * EACH),
+)

@@ -1,0 +1,103 @@
+"""The one instance of a run: small, without network access to it, and ended by itself if nothing else does.
+
+Its volumes are created with it and deleted with it. Each has a load of its own, which a script in its user
+data makes: random reads of 4 KiB, as sequential ones may be merged into fewer operations.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from burstctl.aws_check.resources import tags
+
+INSTANCE_TYPE: Final = "t3.small"
+IMAGE: Final = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
+ROOT_DEVICE: Final = "/dev/xvda"
+HOST_ROOT_GIB: Final = 8
+DRAIN_S: Final = 20 * 60
+"""So long the drained volumes are read as fast as they can be."""
+
+ACTIVE: Final = "/dev/sdf"
+IDLE: Final = "/dev/sdg"
+RETURNED: Final = "/dev/sdh"
+RESIZED: Final = "/dev/sdi"
+LARGE: Final = "/dev/sdm"
+"""Where a large volume is attached later; the script waits for it."""
+
+SPARES: Final = ("/dev/sdj", "/dev/sdk", "/dev/sdl")
+"""Where the fact about attachments attaches a volume in each of its attempts."""
+
+_GIB: Final[Mapping[str, int]] = {ACTIVE: 1, IDLE: 2, RETURNED: 100, RESIZED: 40}
+DEVICES: Final = frozenset(_GIB)
+HOST_GP2_GIB: Final = sum(_GIB.values())
+_DRAINED: Final = (RETURNED, RESIZED)
+_FAST_IOPS: Final = 3000
+
+ACTIONS: Final = ("ec2:RunInstances", "ec2:DescribeInstances", "ec2:TerminateInstances", "ssm:GetParameters")
+"""What the host needs beside the actions of each fact."""
+
+_READER: Final = """\
+import mmap, os, random, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+blocks, buffer = os.lseek(fd, 0, os.SEEK_END) // 4096, mmap.mmap(-1, 4096)
+end_s, pause_s = time.monotonic() + float(sys.argv[2]), float(sys.argv[3])
+while time.monotonic() < end_s:
+    os.preadv(fd, [buffer], random.randrange(blocks) * 4096)
+    time.sleep(pause_s)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The running instance; ``volumes`` are the ids of its data volumes by device."""
+
+    instance_id: str
+    zone: str
+    launched_s: float
+    volumes: Mapping[str, str]
+
+
+def launch_request(run_id: str, minutes: int, subnet: str | None) -> dict[str, Any]:
+    """The parameters of RunInstances."""
+    interface: dict[str, Any] = {"DeviceIndex": 0, "AssociatePublicIpAddress": False}
+    if subnet is not None:
+        interface["SubnetId"] = subnet
+    return {
+        "ImageId": IMAGE,
+        "InstanceType": INSTANCE_TYPE,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "CreditSpecification": {"CpuCredits": "standard"},
+        "MetadataOptions": {"HttpTokens": "required"},
+        "NetworkInterfaces": [interface],
+        "BlockDeviceMappings": [
+            _mapping(ROOT_DEVICE, HOST_ROOT_GIB, "gp3"),
+            *(_mapping(device, size_gib, "gp2") for device, size_gib in _GIB.items()),
+        ],
+        "TagSpecifications": [
+            {"ResourceType": kind, "Tags": tags(run_id)} for kind in ("instance", "volume")
+        ],
+        "UserData": user_data(minutes),
+    }
+
+
+def user_data(minutes: int) -> str:
+    """The script; its lines ``# load DEVICE IOPS SECONDS`` say what it does, in turn on each device."""
+    lines = ["#!/bin/bash", f"shutdown -h +{minutes}", "cat > /tmp/reader.py <<'END'", f"{_READER}END"]
+    lines += ["run() { until [ -b $1 ]; do sleep 1; done; python3 /tmp/reader.py $1 $2 $3; }"]
+    rest_s = minutes * 60
+    for device in (ACTIVE, LARGE, *_DRAINED):
+        steps = [f"run {device} {rest_s} 1"]
+        if device in _DRAINED:
+            lines.append(f"# load {device} {_FAST_IOPS} {DRAIN_S}")
+            fast = f"run {device} {DRAIN_S} 0"
+            steps = [f"{fast} & {fast} & {fast} & wait", *steps]
+        lines.append(f"# load {device} 1 {rest_s}")
+        lines.append(f"({'; '.join(steps)}) &")
+    return "\n".join([*lines, "wait", ""])
+
+
+def _mapping(device: str, size_gib: int, volume_type: str) -> dict[str, Any]:
+    ebs = {"VolumeSize": size_gib, "VolumeType": volume_type, "DeleteOnTermination": True}
+    return {"DeviceName": device, "Ebs": ebs}

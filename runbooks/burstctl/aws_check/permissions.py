@@ -1,0 +1,62 @@
+"""The IAM policy of a run: it may create, and change or delete only what carries the run's tag."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from burstctl.aws_check.resources import PREFIX, ROLE_PATH, TAG
+
+_READS: Final = ("Describe", "Get", "List")
+_TAGGED: Final = frozenset(
+    {
+        "ec2:AttachVolume",
+        "ec2:DeleteVolume",
+        "ec2:DetachVolume",
+        "ec2:ModifyInstanceAttribute",
+        "ec2:ModifyVolume",
+        "ec2:TerminateInstances",
+        "kms:ScheduleKeyDeletion",
+    }
+)
+"""What a condition on the tag narrows; what creates cannot be narrowed so, as there is no tag before it."""
+
+_BY_NAME: Final = {
+    "iam": f"arn:aws:iam::*:role{ROLE_PATH}*",
+    "sns": f"arn:aws:sns:*:*:{PREFIX}*",
+    "sqs": f"arn:aws:sqs:*:*:{PREFIX}*",
+    "events": f"arn:aws:events:*:*:rule/{PREFIX}*",
+    "cloudwatch": f"arn:aws:cloudwatch:*:*:alarm:{PREFIX}*",
+}
+_TAGS: Final = "ec2:CreateTags"
+"""Allowed while something is created only: who may tag others' volumes could then delete them."""
+
+_ASSUME: Final = "sts:AssumeRole"
+
+
+def iam_policy(actions: Iterable[str]) -> dict[str, Any]:
+    """A policy document that allows these actions as narrowly as IAM lets it."""
+    left = set(actions)
+    reads = {each for each in left if each.partition(":")[2].startswith(_READS)}
+    tagged = left & _TAGGED
+    named = {
+        service: {each for each in left - reads - tagged if each.startswith(f"{service}:")}
+        for service in _BY_NAME
+    }
+    if _ASSUME in left:
+        named["iam"] = named["iam"] | {_ASSUME}
+    others = left - reads - tagged - set().union(*named.values()) - {_TAGS}
+    on_creation = {"StringEquals": {"ec2:CreateAction": ["CreateVolume", "RunInstances"]}}
+    statements = [
+        _statement("Look", reads, "*"),
+        _statement("Create", others, "*"),
+        _statement("TagWhatIsCreated", {_TAGS} & left, "*", on_creation),
+        _statement("OwnByTag", tagged, "*", {"StringLike": {f"aws:ResourceTag/{TAG}": "*"}}),
+        *(_statement(f"Own{service.title()}", found, _BY_NAME[service]) for service, found in named.items()),
+    ]
+    return {"Version": "2012-10-17", "Statement": [each for each in statements if each["Action"]]}
+
+
+def _statement(
+    sid: str, actions: Iterable[str], resource: str, condition: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    found = {"Sid": sid, "Effect": "Allow", "Action": sorted(actions), "Resource": resource}
+    return found if condition is None else {**found, "Condition": condition}

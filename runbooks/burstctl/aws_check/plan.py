@@ -1,0 +1,140 @@
+"""What a run would do, for how much and how long: as a document and in words."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from burstctl.aws_check.fact import Fact
+from burstctl.aws_check.host import ACTIONS as HOST_ACTIONS
+from burstctl.aws_check.host import HOST_GP2_GIB, INSTANCE_TYPE
+from burstctl.aws_check.not_tried import NOT_TRIED
+from burstctl.aws_check.permissions import iam_policy
+from burstctl.aws_check.prices import CLEAN_UP_MINUTES, ELSEWHERE, fact_usd, host_usd, total_usd
+from burstctl.aws_check.resources import TAG
+from burstctl.paragraphs import COLUMNS, hang
+from burstwatch.core.prices import LIST_PRICES, US_EAST_1
+from burstwatch.core.words import format_duration
+from burstwatch.settings import SettingsError
+
+SCHEMA: Final = "burstwatch.aws-check-plan/v1"
+NEVER_RUN: Final = (
+    "This command has never run on AWS: it was tested against a simulator only, so check what surprises you."
+)
+_EVERYWHERE: Final = ("sts:GetCallerIdentity",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The facts to try, and where; no ``region``: only a list, at the prices of us-east-1."""
+
+    facts: Sequence[Fact]
+    region: str | None = None
+
+    @property
+    def usd(self) -> float:
+        """The most that it costs, in dollars."""
+        return total_usd(self.facts, self.priced_region)
+
+    @property
+    def priced_region(self) -> str:
+        return self.region or US_EAST_1.region
+
+    @property
+    def minutes(self) -> int:
+        """The longest that it takes, with cleaning up: all facts are tried at the same time."""
+        return max((fact.minutes for fact in self.facts), default=0) + CLEAN_UP_MINUTES
+
+    @property
+    def host_minutes(self) -> int:
+        """The longest that the shared instance lives; 0 if no fact needs it."""
+        needed = [fact.minutes for fact in self.facts if fact.needs_host]
+        return max(needed) + CLEAN_UP_MINUTES if needed else 0
+
+    @property
+    def actions(self) -> list[str]:
+        """The IAM actions that all of it needs."""
+        found = {action for fact in self.facts for action in fact.actions} | set(_EVERYWHERE)
+        return sorted(found | set(HOST_ACTIONS if self.host_minutes else ()))
+
+
+def choose(known: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
+    """The facts of these names, in their usual order; all if none is named.
+
+    Raises:
+        SettingsError: there is no fact of a name.
+    """
+    by_name = {fact.name: fact for fact in known}
+    if unknown := [name for name in names if name not in by_name]:
+        raise SettingsError(f"there is no fact {unknown[0]}: --list shows all, such as {known[0].name}")
+    return [fact for fact in known if not names or fact.name in names]
+
+
+def to_document(plan: Plan, *, ceiling_usd: float) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "schema": SCHEMA,
+        "region": plan.region,
+        "most_usd": round(plan.usd, 4),
+        "ceiling_usd": ceiling_usd,
+        "most_minutes": plan.minutes,
+        "host_usd": round(host_usd(plan.facts, plan.priced_region), 4),
+        "actions": plan.actions,
+        "iam_policy": iam_policy(plan.actions),
+        "facts": [
+            {
+                "name": fact.name,
+                "question": fact.question,
+                "why": fact.why,
+                "most_usd": round(fact_usd(fact, plan.priced_region), 4),
+                "most_minutes": fact.minutes,
+                "needs_host": fact.needs_host,
+                "actions": list(fact.actions),
+            }
+            for fact in plan.facts
+        ],
+        "not_tried": [each._asdict() for each in NOT_TRIED],
+    }
+
+
+def in_words(plan: Plan) -> str:
+    """The plan on at most 80 columns."""
+    return "\n".join(line for each in _sentences(plan) for line in hang(each, COLUMNS))
+
+
+def list_in_words(plan: Plan) -> str:
+    """Every fact with its question and its reason, and what is not tried."""
+    lines = []
+    for fact in plan.facts:
+        lines += [
+            fact.name,
+            *(f"  {line}" for each in (fact.question, fact.why) for line in hang(each, COLUMNS - 2)),
+        ]
+    lines += ["", "Not tried, and why:", ""]
+    for each in NOT_TRIED:
+        lines += [*hang(each.name, COLUMNS), *(f"  {line}" for line in hang(each.reason, COLUMNS - 2))]
+    return "\n".join(lines)
+
+
+def _sentences(plan: Plan) -> Iterator[str]:
+    yield NEVER_RUN
+    yield ""
+    yield f"{'FACT':<24}{'AT MOST':>10}{'USD':>10}"
+    for fact in plan.facts:
+        shown = "*" if fact.needs_host else ""
+        yield f"{fact.name:<24}{fact.minutes:>6} min{fact_usd(fact, plan.priced_region):>10.4f}{shown}"
+    if plan.host_minutes:
+        usd = host_usd(plan.facts, plan.priced_region)
+        yield f"{'* shared instance':<24}{plan.host_minutes:>6} min{usd:>10.4f}"
+    yield f"{'in all':<24}{plan.minutes:>6} min{plan.usd:>10.4f}"
+    yield ""
+    elsewhere = "" if plan.priced_region == US_EAST_1.region else f", times {ELSEWHERE:g} for this Region"
+    yield f"At most ${plan.usd:.2f} ({LIST_PRICES}{elsewhere}) and {format_duration(plan.minutes * 60)}."
+    if plan.host_minutes:
+        yield (
+            f"One {INSTANCE_TYPE} without access from outside and {HOST_GP2_GIB} GiB of gp2 are created with"
+            f" it and end with it; it ends itself after {plan.host_minutes} min."
+        )
+    yield (
+        f"All that is created carries the tag {TAG} and is removed at the end, after Ctrl-C too; after a"
+        " crash by burstctl aws-check --clean-up. No other resource is modified or deleted."
+    )

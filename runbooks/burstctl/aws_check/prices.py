@@ -1,0 +1,58 @@
+"""What a run costs at most: AWS's list prices for us-east-1, times the hours that everything may last.
+
+Volumes have the prices of ``burstwatch.core.prices``. The others are AWS's public list of 2026; a Region may
+ask more, so another one than us-east-1 is reckoned at ``ELSEWHERE`` times as much.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from burstctl.aws_check.fact import Fact
+from burstctl.aws_check.host import HOST_GP2_GIB, HOST_ROOT_GIB
+from burstwatch.core.prices import HOURS_PER_MONTH, US_EAST_1, Configuration, VolumeType, usd_per_month
+
+HOST_USD_PER_HOUR: Final = 0.0208
+"""A t3.small with Linux; its CPU credits are ``standard``, so nothing is added for bursts."""
+
+KMS_KEY_USD_PER_MONTH: Final = 1.00
+ALARM_USD_PER_MONTH: Final = 0.10
+USD_PER_METRIC_READ: Final = 0.01 / 1000
+"""GetMetricData, for each metric of each call; the first million requests of other calls are free."""
+
+ELSEWHERE: Final = 2.0
+CLEAN_UP_MINUTES: Final = 15
+
+_GP2: Final = Configuration(volume_type=VolumeType.GP2)
+_GP3: Final = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=125)
+
+
+def fact_usd(fact: Fact, region: str) -> float:
+    """Dollars that a fact costs at most, without the shared host."""
+    cost, hours = fact.cost, (fact.minutes + CLEAN_UP_MINUTES) / 60
+    per_month = (
+        usd_per_month(_GP2, cost.gp2_gib, US_EAST_1)
+        + usd_per_month(_GP3, cost.gp3_gib, US_EAST_1)
+        + cost.kms_keys * KMS_KEY_USD_PER_MONTH
+        + cost.alarms * ALARM_USD_PER_MONTH
+    )
+    usd = per_month / HOURS_PER_MONTH * hours + cost.metrics_read * USD_PER_METRIC_READ
+    return usd * _factor(region)
+
+
+def host_usd(facts: Sequence[Fact], region: str) -> float:
+    """Dollars that the shared instance and its volumes cost at most; nothing if no fact needs them."""
+    minutes = max((fact.minutes for fact in facts if fact.needs_host), default=None)
+    if minutes is None:
+        return 0.0
+    storage = usd_per_month(_GP2, HOST_GP2_GIB, US_EAST_1) + usd_per_month(_GP3, HOST_ROOT_GIB, US_EAST_1)
+    per_hour = HOST_USD_PER_HOUR + storage / HOURS_PER_MONTH
+    return per_hour * (minutes + CLEAN_UP_MINUTES) / 60 * _factor(region)
+
+
+def total_usd(facts: Sequence[Fact], region: str) -> float:
+    """Dollars that a run costs at most."""
+    return sum(fact_usd(fact, region) for fact in facts) + host_usd(facts, region)
+
+
+def _factor(region: str) -> float:
+    return 1.0 if region == US_EAST_1.region else ELSEWHERE

@@ -1,0 +1,131 @@
+"""The report of a run, to be shared: a document, and the same as Markdown.
+
+It names no account unless that is asked for: account ids, ARNs of people and roles, and encoded authorization
+messages are taken out of everything that AWS said.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Final
+
+from burstctl.aws_check.fact import Fact, Outcome, Result
+from burstctl.aws_check.not_tried import NOT_TRIED
+from burstctl.aws_check.plan import NEVER_RUN
+from burstctl.aws_check.run_file import RunFile
+from burstctl.aws_check.runner import in_words
+from burstwatch.core.words import format_instant
+
+SCHEMA: Final = "burstwatch.aws-check/v1"
+_PRINCIPAL: Final = re.compile(r"arn:[\w-]+:(?:sts|iam)::[^\s\"']*")
+_ENCODED: Final = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run that is over; ``left`` are the resources that could not be removed, each with its reason."""
+
+    run: RunFile
+    facts: Sequence[Fact]
+    ended_s: float
+    most_usd: float
+    is_aws: bool
+    left: Sequence[tuple[str, str, str]] = ()
+
+
+def to_document(finished: Finished, *, with_account: bool) -> dict[str, Any]:
+    """As JSON; keys never disappear, and what is not known is null."""
+    run = finished.run
+    document = {
+        "schema": SCHEMA,
+        "run_id": run.run_id,
+        "version": version("burstwatch"),
+        "endpoint": "aws" if finished.is_aws else "not aws",
+        "region": run.region,
+        "account": run.account,
+        "began_at": format_instant(run.begun_s),
+        "ended_at": format_instant(finished.ended_s),
+        "most_usd": round(finished.most_usd, 4),
+        "facts": [_fact(fact, run.results.get(fact.name)) for fact in finished.facts],
+        "not_tried": [each._asdict() for each in NOT_TRIED],
+        "left": [{"kind": kind, "id": key, "reason": reason} for kind, key, reason in finished.left],
+    }
+    if with_account:
+        return document
+    redacted: dict[str, Any] = _redacted(document, run.account)
+    return {**redacted, "account": None}
+
+
+def _fact(fact: Fact, result: Result | None) -> dict[str, Any]:
+    measured = result.measured if result else None
+    return {
+        "name": fact.name,
+        "question": fact.question,
+        "outcome": str(result.outcome if result else Outcome.NOT_MEASURED),
+        "answer": measured.answer if measured else None,
+        "values": dict(measured.values) if measured else {},
+        "evidence": dict(measured.evidence) if measured else {},
+        "reason": result.reason if result else "the run ended before it",
+        "grant": result.grant if result else None,
+        "measured_at": format_instant(result.at_s) if result else None,
+    }
+
+
+def _redacted(value: Any, account: str) -> Any:
+    """The same without the account, whoever called, and encoded messages."""
+    if isinstance(value, str):
+        text = _PRINCIPAL.sub("(principal)", _ENCODED.sub("", value))
+        return text.replace(account, "(account)")
+    if isinstance(value, dict):
+        return {key: _redacted(held, account) for key, held in value.items()}
+    return [_redacted(held, account) for held in value] if isinstance(value, list) else value
+
+
+def to_markdown(document: dict[str, Any]) -> str:
+    """The document for people."""
+    is_aws = document["endpoint"] == "aws"
+    run = f"Run `{document['run_id']}`, {document['began_at']} to {document['ended_at']}"
+    lines = [
+        f"# What AWS does: {document['region']}, {document['began_at'][:10]}",
+        "",
+        f"{run}, by `burstctl aws-check` {document['version']}.",
+        "",
+    ]
+    lines += [
+        NEVER_RUN if is_aws else "**The endpoint was not AWS's: this says how a simulator behaves.**",
+        "",
+    ]
+    lines += ["| Fact | Answer |", "| --- | --- |"]
+    lines += [f"| {each['name']} | {_cell(each)} |" for each in document["facts"]]
+    for each in document["facts"]:
+        lines += ["", f"## {each['name']}", "", each["question"], "", f"**{_cell(each)}**", ""]
+        lines += [f"- reason: `{_code(each['reason'])}`"] if each["reason"] else []
+        lines += [
+            f"- {name}: `{_code(held)}`" for name, held in {**each["values"], **each["evidence"]}.items()
+        ]
+    lines += ["", "## Not tried", ""]
+    lines += [f"- {each['name']}: {each['reason']}" for each in document["not_tried"]]
+    if document["left"]:
+        lines += ["", "## Left behind", ""]
+        lines += [f"- {each['kind']} {each['id']}: {each['reason']}" for each in document["left"]]
+    return "\n".join([*lines, ""])
+
+
+def _cell(fact: dict[str, Any]) -> str:
+    said: str = fact["answer"] or f"{fact['outcome'].replace('_', ' ')}: {fact['grant'] or fact['reason']}"
+    return said.replace("|", "\\|").replace("\n", " ")
+
+
+def _code(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.replace("`", "'").replace("\n", " ")
+
+
+def summary(run: RunFile, facts: Sequence[Fact]) -> list[str]:
+    """A line for each fact."""
+    return [
+        f"{fact.name}: {in_words(run.results[fact.name]) if fact.name in run.results else 'not tried'}"
+        for fact in facts
+    ]

@@ -1,0 +1,263 @@
+"""The kinds of resources that a run creates: how each is found by its tag, and deleted.
+
+Nothing is deleted before AWS has just said that it carries this run's tag.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+TAG: Final = "burstwatch:aws-check"
+PREFIX: Final = "burstwatch-aws-check-"
+ROLE_PATH: Final = "/burstwatch-aws-check/"
+KEY_WINDOW_DAYS: Final = 7
+"""The shortest that KMS lets a key wait for its deletion; a key that waits costs nothing."""
+
+Client = Callable[[str], Any]
+"""A client of a service, by its name."""
+
+_GONE: Final = frozenset(
+    {
+        "InvalidInstanceID.NotFound",
+        "InvalidVolume.NotFound",
+        "ResourceNotFound",
+        "ResourceNotFoundException",
+        "NotFound",
+        "NotFoundException",
+        "NoSuchEntity",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "QueueDoesNotExist",
+    }
+)
+
+
+_CLOSED: Final = frozenset({"AccessDeniedException", "UnsupportedOperationException", "NotFoundException"})
+"""How KMS answers for keys of others and of AWS, which do not let everybody read their tags."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of resource.
+
+    ``find`` yields the ids of those that carry our tag, of any run; ``run_of`` is the run whose tag one
+    carries, None if it does not exist or carries none. Of one that ``may_be_doubled`` a call that was
+    repeated because its answer was lost may have created two.
+    """
+
+    name: str
+    find: Callable[[Client], Iterator[str]]
+    run_of: Callable[[Client, str], str | None]
+    delete: Callable[[Client, str], object]
+    may_be_doubled: bool = False
+
+
+def run_of(kind: Kind, client: Client, resource_id: str) -> str | None:
+    """The run that a resource belongs to; None if it is gone or not ours."""
+    try:
+        return kind.run_of(client, resource_id)
+    except ClientError as error:
+        if is_gone(error):
+            return None
+        raise
+
+
+def is_gone(error: ClientError) -> bool:
+    """Whether AWS says that there is no such resource."""
+    return error.response.get("Error", {}).get("Code") in _GONE
+
+
+def tags(run_id: str, extra: Mapping[str, str] | None = None) -> list[dict[str, str]]:
+    """What every resource of a run carries."""
+    return [
+        {"Key": key, "Value": value}
+        for key, value in {TAG: run_id, "Name": "aws-check", **(extra or {})}.items()
+    ]
+
+
+def _value_in(tag_list: Any, key: str = "Key", value: str = "Value") -> str | None:
+    return next((str(each[value]) for each in tag_list or () if each[key] == TAG), None)
+
+
+def _pages(call: Callable[..., Any], items: str, **asked: Any) -> Iterator[Any]:
+    """Every item of a listing in pages."""
+    token: dict[str, str] = {}
+    while True:
+        page = call(**asked, **token)
+        yield from page.get(items) or ()
+        if not page.get("NextToken"):
+            return
+        token = {"NextToken": page["NextToken"]}
+
+
+def _our_tag() -> list[dict[str, Any]]:
+    return [{"Name": "tag-key", "Values": [TAG]}]
+
+
+def _instances(client: Client) -> Iterator[str]:
+    for reservation in _pages(client("ec2").describe_instances, "Reservations", Filters=_our_tag()):
+        for instance in reservation["Instances"]:
+            if instance["State"]["Name"] not in ("shutting-down", "terminated"):
+                yield instance["InstanceId"]
+
+
+def _run_of_instance(client: Client, instance_id: str) -> str | None:
+    found = client("ec2").describe_instances(InstanceIds=[instance_id])["Reservations"]
+    instance = found[0]["Instances"][0] if found else None
+    if instance is None or instance["State"]["Name"] == "terminated":
+        return None
+    return _value_in(instance.get("Tags"))
+
+
+def _volumes(client: Client) -> Iterator[str]:
+    for volume in _pages(client("ec2").describe_volumes, "Volumes", Filters=_our_tag()):
+        yield volume["VolumeId"]
+
+
+def _run_of_volume(client: Client, volume_id: str) -> str | None:
+    found = client("ec2").describe_volumes(VolumeIds=[volume_id])["Volumes"]
+    return _value_in(found[0].get("Tags")) if found else None
+
+
+def _alarms(client: Client) -> Iterator[str]:
+    for alarm in _pages(client("cloudwatch").describe_alarms, "MetricAlarms", AlarmNamePrefix=PREFIX):
+        yield alarm["AlarmName"]
+
+
+def _run_of_alarm(client: Client, name: str) -> str | None:
+    cloudwatch = client("cloudwatch")
+    found = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
+    if not found:
+        return None
+    return _value_in(cloudwatch.list_tags_for_resource(ResourceARN=found[0]["AlarmArn"])["Tags"])
+
+
+def _topics(client: Client) -> Iterator[str]:
+    for topic in _pages(client("sns").list_topics, "Topics"):
+        if topic["TopicArn"].rpartition(":")[2].startswith(PREFIX):
+            yield topic["TopicArn"]
+
+
+def _run_of_topic(client: Client, arn: str) -> str | None:
+    return _value_in(client("sns").list_tags_for_resource(ResourceArn=arn)["Tags"])
+
+
+def _queues(client: Client) -> Iterator[str]:
+    yield from client("sqs").list_queues(QueueNamePrefix=PREFIX).get("QueueUrls", ())
+
+
+def _run_of_queue(client: Client, url: str) -> str | None:
+    found: str | None = client("sqs").list_queue_tags(QueueUrl=url).get("Tags", {}).get(TAG)
+    return found
+
+
+def _rules(client: Client) -> Iterator[str]:
+    for rule in _pages(client("events").list_rules, "Rules", NamePrefix=PREFIX):
+        yield rule["Name"]
+
+
+def _run_of_rule(client: Client, name: str) -> str | None:
+    events = client("events")
+    arn = events.describe_rule(Name=name)["Arn"]
+    return _value_in(events.list_tags_for_resource(ResourceARN=arn)["Tags"])
+
+
+def _delete_rule(client: Client, name: str) -> None:
+    events = client("events")
+    if targets := [each["Id"] for each in events.list_targets_by_rule(Rule=name)["Targets"]]:
+        events.remove_targets(Rule=name, Ids=targets)
+    events.delete_rule(Name=name)
+
+
+def _keys(client: Client) -> Iterator[str]:
+    kms = client("kms")
+    marker: dict[str, str] = {}
+    while True:
+        page = kms.list_keys(**marker)
+        for key in page["Keys"]:
+            try:
+                is_ours = _key_run(kms, key["KeyId"]) is not None
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in _CLOSED:
+                    raise
+                continue
+            if is_ours:
+                yield key["KeyId"]
+        if not page.get("Truncated"):
+            return
+        marker = {"Marker": page["NextMarker"]}
+
+
+def _key_run(kms: Any, key_id: str) -> str | None:
+    run_id = _value_in(kms.list_resource_tags(KeyId=key_id)["Tags"], "TagKey", "TagValue")
+    if run_id is None:
+        return None
+    return None if kms.describe_key(KeyId=key_id)["KeyMetadata"]["KeyState"] == "PendingDeletion" else run_id
+
+
+def _roles(client: Client) -> Iterator[str]:
+    iam = client("iam")
+    for page in iam.get_paginator("list_roles").paginate(PathPrefix=ROLE_PATH):
+        for role in page["Roles"]:
+            yield role["RoleName"]
+
+
+def _run_of_role(client: Client, name: str) -> str | None:
+    return _value_in(client("iam").list_role_tags(RoleName=name)["Tags"])
+
+
+def _delete_role(client: Client, name: str) -> None:
+    iam = client("iam")
+    for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
+        iam.delete_role_policy(RoleName=name, PolicyName=policy)
+    iam.delete_role(RoleName=name)
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name="instance",
+            find=_instances,
+            run_of=_run_of_instance,
+            delete=lambda client, key: client("ec2").terminate_instances(InstanceIds=[key]),
+        ),
+        Kind(
+            name="volume",
+            find=_volumes,
+            run_of=_run_of_volume,
+            delete=lambda client, key: client("ec2").delete_volume(VolumeId=key),
+        ),
+        Kind(
+            name="alarm",
+            find=_alarms,
+            run_of=_run_of_alarm,
+            delete=lambda client, key: client("cloudwatch").delete_alarms(AlarmNames=[key]),
+        ),
+        Kind(
+            name="topic",
+            find=_topics,
+            run_of=_run_of_topic,
+            delete=lambda client, key: client("sns").delete_topic(TopicArn=key),
+        ),
+        Kind(name="rule", find=_rules, run_of=_run_of_rule, delete=_delete_rule),
+        Kind(
+            name="queue",
+            find=_queues,
+            run_of=_run_of_queue,
+            delete=lambda client, key: client("sqs").delete_queue(QueueUrl=key),
+        ),
+        Kind(
+            name="key",
+            find=_keys,
+            run_of=lambda client, key: _key_run(client("kms"), key),
+            delete=lambda client, key: client("kms").schedule_key_deletion(
+                KeyId=key, PendingWindowInDays=KEY_WINDOW_DAYS
+            ),
+            may_be_doubled=True,
+        ),
+        Kind(name="role", find=_roles, run_of=_run_of_role, delete=_delete_role),
+    )
+}
+"""In the order in which they are deleted: an instance before its volumes."""

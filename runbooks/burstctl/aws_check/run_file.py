@@ -1,0 +1,151 @@
+"""What a run has created and found, in a file that survives its process.
+
+Each resource is written here before the call that creates it, so that a crash between the two is known.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from burstctl.aws_check.fact import Outcome, Result
+from burstctl.whole_file import WritingError, write_whole
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.settings import SettingsError
+
+_SCHEMA: Final = "burstwatch.aws-check-run/v1"
+
+
+@dataclass(slots=True, kw_only=True)
+class Resource:
+    """Something that was created for ``owner``, or was about to be: then it has no ``id``."""
+
+    kind: str
+    owner: str
+    intended_s: float
+    id: str | None = None
+    is_gone: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class RunFile:
+    """One run; every change is written before the next call to AWS."""
+
+    path: Path
+    run_id: str
+    region: str
+    account: str
+    begun_s: float
+    facts: list[str]
+    subnet: str | None = None
+    host_at_s: float | None = None
+    resources: list[Resource] = field(default_factory=list)
+    results: dict[str, Result] = field(default_factory=dict)
+    is_over: bool = False
+
+    def save(self) -> None:
+        """Write it whole, or leave what was there.
+
+        Raises:
+            WritingError: it cannot be written; nothing may be created then.
+        """
+        document = {
+            "schema": _SCHEMA,
+            "run_id": self.run_id,
+            "region": self.region,
+            "account": self.account,
+            "begun_s": self.begun_s,
+            "facts": self.facts,
+            "subnet": self.subnet,
+            "host_at_s": self.host_at_s,
+            "resources": [asdict(each) for each in self.resources],
+            "results": {name: result.to_document() for name, result in self.results.items()},
+            "is_over": self.is_over,
+        }
+        write_whole(self.path, (json.dumps(document, indent=2) + "\n").encode())
+
+    def save_if_possible(self) -> None:
+        """Write it where that works: while things are removed, a full disk stops nothing."""
+        with suppress(WritingError):
+            self.save()
+
+    def intend(self, kind: str, owner: str, now_s: float) -> Resource:
+        """Write down that something is about to be created."""
+        resource = Resource(kind=kind, owner=owner, intended_s=now_s)
+        self.resources.append(resource)
+        self.save()
+        return resource
+
+    def created(self, resource: Resource, resource_id: str) -> str:
+        """Write down the id that AWS gave it."""
+        resource.id = resource_id
+        self.save()
+        return resource_id
+
+    def record(self, name: str, result: Result) -> None:
+        """Write down what became of a fact."""
+        self.results[name] = result
+        self.save()
+
+    @property
+    def left(self) -> list[Resource]:
+        """What is not known to be gone."""
+        return [each for each in self.resources if not each.is_gone]
+
+    @property
+    def unanswered(self) -> list[str]:
+        """The facts that a resumed run tries: those without an answer so far."""
+        return [
+            name
+            for name in self.facts
+            if name not in self.results or self.results[name].outcome is not Outcome.MEASURED
+        ]
+
+
+def read_run(path: Path) -> RunFile:
+    """Read one back.
+
+    Raises:
+        BurstwatchError: it cannot be read; the message says what finds the resources without it.
+    """
+    try:
+        return _from_document(path, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BurstwatchError(
+            f"{path} cannot be read ({error}): move it away, then burstctl aws-check --clean-up finds by tag"
+            " what its run created"
+        ) from error
+
+
+def unfinished_runs(directory: Path, region: str) -> list[RunFile]:
+    """The runs of a region that did not come to their end, oldest first."""
+    runs = [read_run(path) for path in sorted(directory.glob("aws-check-*.json"))]
+    return sorted(
+        (run for run in runs if run.region == region and not run.is_over), key=lambda run: run.begun_s
+    )
+
+
+def open_directory(directory: Path) -> Path:
+    """Make the directory of the run files.
+
+    Raises:
+        SettingsError: it cannot be made.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"{directory} cannot be made ({error.strerror}): the run's file belongs there"
+        ) from error
+    return directory
+
+
+def _from_document(path: Path, document: Mapping[str, Any]) -> RunFile:
+    if document["schema"] != _SCHEMA:
+        raise ValueError(f"its schema is {document['schema']}")
+    given = {name: value for name, value in document.items() if name != "schema"}
+    given["resources"] = [Resource(**each) for each in document["resources"]]
+    given["results"] = {name: Result.from_document(each) for name, each in document["results"].items()}
+    return RunFile(path=path, **given)

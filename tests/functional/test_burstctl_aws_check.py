@@ -1,0 +1,514 @@
+"""burstctl aws-check asks, keeps to its price, removes what it created and touches nothing else."""
+
+import json
+import os
+import signal
+
+import pytest
+from aws_checks import TAG, AwsChecks, Crash, answers, fact_of, remains
+from operators_desk import ROOT, a_lab, add, modified
+from published import check_document
+
+from burstctl.aws_check import prices, run_file
+from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.facts import FACTS
+from burstctl.aws_check.permissions import iam_policy
+from burstctl.aws_check.plan import Plan
+from burstctl.aws_check.resources import KINDS
+from burstctl.commands import aws_check
+from burstctl.whole_file import WritingError
+from burstlab.faults import Fault
+from burstwatch.core.words import format_duration
+
+COLUMNS = 80
+DENIED = {"kind": "error", "status": 403, "message": "You are not authorized to perform this operation."}
+CREATING = {
+    "RunInstances": "balance-spacing",
+    "CreateVolume": "ratio-refusal",
+    "CreateRole": "tag-condition",
+    "CreateKey": "encrypted-alarm",
+    "CreateTopic": "encrypted-alarm",
+    "CreateQueue": "encrypted-alarm",
+    "PutRule": "event-results",
+    "PutMetricAlarm": "encrypted-alarm",
+}
+
+
+@pytest.fixture
+def checks(tmp_path, monkeypatch, capsys):
+    return AwsChecks(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def lab(checks):
+    with a_lab(checks.desk, modify_minutes_per_tib=60) as endpoint:
+        checks.lab = endpoint
+        yield endpoint
+        checks.forget_moto()
+
+
+def crash(checks, *, when=lambda: True):
+    """The process ends in the first wait in which the condition holds."""
+
+    def die(stop):
+        if when():
+            checks.meanwhile.remove(die)
+            raise Crash
+
+    checks.meanwhile.append(die)
+
+
+# -- before anything is created
+
+
+def test_the_list_names_each_fact_what_is_not_tried_and_that_it_never_ran_on_aws(checks):
+    ran = checks.run("--list")
+
+    assert ran.code == 0
+    assert all(fact.name in ran.out for fact in FACTS)
+    assert "Not tried" in ran.out
+    assert "never run on AWS" in " ".join(checks.run("--help").out.split())
+    assert max(map(len, ran.out.splitlines())) <= COLUMNS
+
+
+def test_the_plan_states_price_and_time_on_80_columns_and_creates_nothing(checks, lab):
+    ran = checks.run("--dry-run")
+
+    assert ran.code == 0
+    assert "At most $0.2" in ran.out
+    assert "never run on AWS" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= COLUMNS
+    assert lab.faults.calls() == {}
+
+
+def test_the_plan_as_a_document_has_the_policy_to_grant(checks, lab):
+    document = checks.run("--dry-run", "--json", "--only", "ratio-refusal").document
+
+    assert [fact["name"] for fact in document["facts"]] == ["ratio-refusal"]
+    assert document["host_usd"] == 0
+    assert document["iam_policy"] == iam_policy(document["actions"])
+    assert checks.run("--list", "--json").document["region"] is None
+
+
+def test_without_a_yes_nothing_is_created(checks, lab):
+    assert checks.run(answer="no").code == 130
+    assert checks.run().code == 2
+    assert remains(lab) == []
+    assert checks.run_files() == []
+
+
+def test_what_could_cost_more_than_the_ceiling_is_not_begun(checks, lab):
+    ran = checks.run("--yes", "--ceiling", "0.1")
+
+    assert ran.code == 4
+    assert "it could cost $0.2" in ran.err
+    assert remains(lab) == []
+
+
+def test_all_facts_together_stay_below_a_dollar_in_every_region():
+    assert prices.total_usd(FACTS, "us-east-1") < 0.5
+    assert prices.total_usd(FACTS, "sa-east-1") < 1
+
+
+def test_the_price_is_that_of_all_resources_for_all_the_time():
+    fact = Fact(
+        name="a",
+        question="",
+        why="",
+        minutes=45,
+        actions=(),
+        measure=lambda _: None,
+        cost=Cost(gp2_gib=73, kms_keys=1),
+    )
+
+    assert prices.fact_usd(fact, "us-east-1") == pytest.approx((7.3 + 1.0) / 730)
+    assert prices.fact_usd(fact, "eu-west-1") == pytest.approx(2 * (7.3 + 1.0) / 730)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--only", "nonsense"], "there is no fact nonsense"),
+        (["--resume", "--clean-up"], "exclude each other"),
+        (["--report", "no/such/folder", "--yes"], "there is no directory"),
+    ],
+)
+def test_what_makes_no_sense_is_misuse(checks, lab, arguments, said):
+    ran = checks.run(*arguments)
+
+    assert ran.code == 2
+    assert said in ran.err
+    assert remains(lab) == []
+
+
+# -- others' resources
+
+
+def test_volumes_of_others_are_neither_modified_nor_deleted(checks, lab):
+    mine = add(lab, "mine", tags={TAG: "another-run"})
+    plain = add(lab, "plain")
+
+    assert checks.run("--yes", "--only", "quota", "--only", "ratio-refusal").code == 2
+    assert checks.run("--yes", "--only", "ratio-refusal", "--only", "zone-filter").code == 0
+    assert {mine, plain} == {volume.volume_id for volume in lab.fleet}
+    assert modified(lab, mine) == modified(lab, plain) == []
+
+
+def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
+    taken = []
+
+    def take(stop):
+        for volume in lab.fleet:
+            if TAG in volume.tags:
+                del volume.tags[TAG]
+                taken.append(volume.volume_id)
+
+    checks.meanwhile.append(take)
+    ran = checks.run("--yes", "--only", "no-op-counts", "--json")
+
+    fact = fact_of(ran.document, "no-op-counts")
+    assert fact["outcome"] == "failed"
+    assert "it is not touched" in fact["reason"]
+    assert taken[0] in lab.fleet
+
+
+# -- one fact hides no other
+
+
+@pytest.mark.parametrize(("action", "fact"), CREATING.items())
+def test_a_missing_permission_is_reported_with_the_action_to_grant_and_hides_no_other(
+    checks, lab, action, fact
+):
+    lab.faults.add(Fault(action=action, code="UnauthorizedOperation", **DENIED))
+    other = "encrypted-alarm" if fact != "encrypted-alarm" else "ratio-refusal"
+
+    ran = checks.run("--yes", "--json", "--only", fact, "--only", other)
+
+    assert ran.code == 3
+    refused = fact_of(ran.document, fact)
+    assert refused["outcome"] == "not_permitted"
+    assert refused["grant"].endswith(f":{action}")
+    assert refused["grant"] in [each for known in FACTS for each in known.actions] + ["ec2:RunInstances"]
+    assert fact_of(ran.document, other)["outcome"] == "measured"
+    assert remains(lab) == []
+
+
+def test_every_fact_that_needs_the_host_says_why_there_is_none(checks, lab):
+    lab.faults.add(Fault(action="RunInstances", code="VPCIdNotSpecified", message="No default VPC"))
+
+    ran = checks.run("--yes", "--json", "--only", "balance-spacing", "--only", "idle-publishes")
+
+    assert ran.code == 3
+    assert {fact["outcome"] for fact in ran.document["facts"]} == {"not_measured"}
+    assert all("give --subnet" in fact["reason"] for fact in ran.document["facts"])
+
+
+def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(checks, lab, monkeypatch):
+    def breaks(bench):
+        yield 1
+        raise ZeroDivisionError
+
+    def never_ends(bench):
+        yield from bench.volume(1)
+        while True:
+            yield 60
+
+    given = {"question": "?", "why": "!", "minutes": 30, "actions": ()}
+    facts = (
+        Fact(name="breaks", measure=breaks, **given),
+        Fact(name="never-ends", measure=never_ends, **given),
+        *(fact for fact in FACTS if fact.name == "ratio-refusal"),
+    )
+    monkeypatch.setattr(aws_check, "FACTS", facts)
+
+    ran = checks.run("--yes", "--json")
+
+    assert ran.code == 3
+    assert answers(ran.document) == {
+        "breaks": None,
+        "never-ends": None,
+        "ratio-refusal": "refused, InvalidParameterValue",
+    }
+    assert "ZeroDivisionError" in fact_of(ran.document, "breaks")["reason"]
+    assert "longer than 30 min" in fact_of(ran.document, "never-ends")["reason"]
+    assert remains(lab) == []
+
+
+# -- interrupted, crashed, resumed
+
+
+def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab):
+    crash_free = ("--yes", "--only", "ratio-refusal", "--only", "record-lifetime")
+    interrupt_later = iter(range(4))
+
+    def press(stop):
+        if next(interrupt_later, None) is None:
+            checks.meanwhile.remove(press)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    checks.meanwhile.append(press)
+    ran = checks.run(*crash_free)
+
+    assert ran.code == 130
+    assert "--resume goes on with it" in ran.err
+    assert remains(lab) == []
+    asked = lab.faults.calls()["CreateVolume"]
+    again = checks.run("--resume", "--yes", "--json")
+    assert again.code == 0
+    assert answers(again.document) == {
+        "record-lifetime": "for 60 min or longer",
+        "ratio-refusal": "refused, InvalidParameterValue",
+    }
+    assert lab.faults.calls()["CreateVolume"] == asked + 1
+    assert checks.run_files()[0]["is_over"] is True
+
+
+def test_ctrl_c_while_the_host_runs_removes_it_and_its_volumes(checks, lab):
+    def press(stop):
+        if len(lab.fleet):
+            checks.meanwhile.remove(press)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    checks.meanwhile.append(press)
+
+    assert checks.run("--yes", "--only", "balance-spacing").code == 130
+    assert remains(lab) == []
+    assert len(lab.fleet) == 0
+
+
+def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(checks, lab):
+    theirs = add(lab, "theirs")
+    crash(checks, when=lambda: len(lab.fleet) > 1)
+    with pytest.raises(Crash):
+        checks.run("--yes")
+    assert {kind for kind, _ in remains(lab)} >= {"instance", "volume"}
+
+    refused = checks.run("--yes")
+    assert refused.code == 1
+    assert "was interrupted" in refused.err
+    cleaned = checks.run("--clean-up", "--yes", "--json")
+
+    assert cleaned.code == 0
+    assert cleaned.document["runs"][0]["left"] == []
+    assert remains(lab) == []
+    assert theirs in lab.fleet
+    assert checks.run("--yes", "--only", "ratio-refusal").code == 0
+
+
+def test_if_nobody_comes_back_the_end_of_the_instance_takes_the_large_volume_with_it(checks, lab):
+    crash(checks, when=lambda: "ModifyInstanceAttribute" in lab.faults.calls())
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "large-publishes")
+    [large] = [each for each in lab.fleet if each.size_gib == 1000]
+    instance_id = large.attachment.instance_id
+    lab.fleet.terminate_instance(instance_id)
+
+    assert len(lab.fleet) == 0
+
+
+def test_after_a_crash_resume_removes_what_is_left_and_goes_on(checks, lab):
+    crash(checks, when=lambda: len(lab.fleet) > 0)
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "ratio-refusal", "--only", "shown-while-modifying")
+
+    ran = checks.run("--resume", "--yes", "--json")
+
+    assert ran.code == 0
+    assert answers(ran.document) == {
+        "ratio-refusal": "refused, InvalidParameterValue",
+        "shown-while-modifying": "optimizing",
+    }
+    assert remains(lab) == []
+
+
+def test_clean_up_from_another_machine_finds_by_tag(checks, lab):
+    crash(checks, when=lambda: len(lab.fleet) > 3)
+    with pytest.raises(Crash):
+        checks.run("--yes")
+    for path in checks.desk.ledger_path.parent.glob("aws-check-*.json"):
+        path.unlink()
+
+    assert checks.run("--clean-up", answer="no").code == 130
+    assert remains(lab) != []
+    assert checks.run("--clean-up", answer="yes").code == 0
+    assert remains(lab) == []
+    assert "nothing with the tag" in checks.run("--clean-up", "--yes").err
+
+
+@pytest.mark.parametrize(("action", "fact"), CREATING.items())
+def test_a_crash_between_the_intent_and_the_record_of_what_was_created_leaves_nothing(
+    checks, lab, monkeypatch, action, fact
+):
+    """The call is carried out, and the process ends before it sees the answer."""
+    from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
+
+    made = BaseClient._make_api_call
+
+    def call(client, operation, given):
+        answer = made(client, operation, given)
+        if operation == action:
+            raise Crash
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BaseClient, "_make_api_call", call)
+        with pytest.raises(Crash):
+            checks.run("--yes", "--only", fact)
+    assert remains(lab) != []
+
+    assert checks.run("--clean-up", "--yes").code == 0
+    assert remains(lab) == []
+
+
+@pytest.mark.parametrize(("action", "fact"), CREATING.items())
+def test_a_lost_answer_leaves_nothing_behind(checks, lab, action, fact):
+    lab.faults.add(Fault(action=action, kind="reset", after_effect=True, times=1))
+
+    assert checks.run("--yes", "--only", fact).code == 0
+    assert remains(lab) == []
+
+
+def test_what_cannot_be_removed_is_named_and_the_next_clean_up_removes_it(checks, lab):
+    lab.faults.add(Fault(action="DeleteVolume", code="UnauthorizedOperation", **DENIED))
+
+    ran = checks.run("--yes", "--json", "--only", "ratio-refusal")
+
+    assert ran.code == 1
+    assert [left["kind"] for left in ran.document["left"]] == ["volume"]
+    assert "--clean-up tries again" in ran.err
+    lab.faults.clear()
+    assert checks.run("--clean-up", "--yes").code == 0
+    assert remains(lab) == []
+
+
+def test_on_a_full_disk_nothing_more_is_created_and_everything_is_removed(checks, lab):
+    written = run_file.write_whole
+
+    def full(path, content):
+        if lab.faults.calls().get("CreateVolume", 0) > 1:
+            raise WritingError(f"{path} could not be written (No space left on device)")
+        written(path, content)
+
+    checks.monkeypatch.setattr(run_file, "write_whole", full)
+
+    ran = checks.run("--yes", "--only", "tag-filter")
+
+    assert ran.code == 1
+    assert "No space left on device" in ran.err
+    assert lab.faults.calls()["CreateVolume"] == 2
+    assert remains(lab) == []
+
+
+def test_another_process_in_the_region_is_refused(checks, lab):
+    seen = []
+
+    def another(stop):
+        checks.meanwhile.clear()
+        seen.append(checks.desk.run_alone("aws-check", "--clean-up", "--yes"))
+
+    checks.meanwhile.append(another)
+
+    assert checks.run("--yes", "--only", "ratio-refusal").code == 0
+    assert seen[0].code == 1
+    assert "another burstctl aws-check is running" in seen[0].err
+
+
+def test_a_run_of_another_account_is_not_touched(checks, lab):
+    crash(checks)
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "ratio-refusal")
+    lab.account.arn = "arn:aws:sts::999999999999:user/other"
+
+    for arguments in (["--resume", "--yes"], ["--clean-up", "--yes"]):
+        ran = checks.run(*arguments)
+        assert ran.code == 2
+        assert "999999999999" in ran.err
+
+
+def test_a_run_file_that_cannot_be_read_is_named(checks, lab):
+    path = checks.desk.ledger_path.parent / "aws-check-20261120t180000z-0000.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+
+    ran = checks.run("--yes")
+
+    assert ran.code == 1
+    assert str(path) in ran.err
+    assert "--clean-up finds by tag" in ran.err
+
+
+# -- the report
+
+
+def test_the_report_names_neither_account_nor_people_unless_asked(checks, lab):
+    message = "User: arn:aws:sts::123456789012:assumed-role/Admin/jane is not authorized to perform:"
+    denied = Fault(
+        action="CreateVolume",
+        code="UnauthorizedOperation",
+        status=403,
+        message=f"{message} ec2:CreateVolume. Encoded authorization failure message: AbC_dEf",
+    )
+    lab.faults.add(denied)
+    checks.run("--yes", "--report", "shared", "--only", "ratio-refusal")
+    checks.run("--yes", "--report", "private", "--only", "ratio-refusal", "--with-account")
+
+    for name, is_private in (("shared", False), ("private", True)):
+        for ending in ("json", "md"):
+            text = (checks.directory / f"{name}.{ending}").read_text()
+            assert ("jane" in text) is is_private
+            assert "AbC_dEf" not in text
+        document = check_document(json.loads((checks.directory / f"{name}.json").read_text()))
+        assert document["account"] == ("123456789012" if is_private else None)
+
+
+def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, tmp_path):
+    checks.measure("ratio-refusal")
+    from burstlab.as_measured import as_measured  # noqa: PLC0415
+
+    changes, unknown = as_measured(json.loads(checks.report_path().read_text()))
+    assert changes == {"ratio_code": "InvalidParameterValue"}
+    assert len(unknown) == len(FACTS) - 1
+
+
+# -- the pages
+
+
+def test_the_page_has_the_policy_that_all_facts_need():
+    page = (ROOT / "docs" / "aws-check.md").read_text()
+    shown = json.loads(page.partition("```json\n")[2].partition("```")[0])
+
+    assert shown == iam_policy(Plan(facts=FACTS).actions)
+
+
+def test_the_page_names_each_fact_and_that_it_never_ran():
+    page = (ROOT / "docs" / "aws-check.md").read_text()
+
+    assert [fact.name for fact in FACTS if f"`{fact.name}`" not in page] == []
+    assert "has never run on AWS" in page
+    plan = Plan(facts=FACTS)
+    assert f"at most ${plan.usd:.2f} and {format_duration(plan.minutes * 60)} in us-east-1" in page
+
+
+def test_the_policy_lets_nothing_be_changed_that_does_not_carry_the_tag_or_the_name():
+    statements = {each["Sid"]: each for each in iam_policy(Plan(facts=FACTS).actions)["Statement"]}
+
+    changing = {"ec2:ModifyVolume", "ec2:DeleteVolume", "ec2:TerminateInstances", "kms:ScheduleKeyDeletion"}
+    assert changing <= set(statements["OwnByTag"]["Action"])
+    assert not any(
+        action in changing
+        for sid, each in statements.items()
+        if sid != "OwnByTag"
+        for action in each["Action"]
+    )
+    assert all(each["Resource"] != "*" for sid, each in statements.items() if sid.startswith("OwnI"))
+
+
+def test_the_deployed_roles_get_none_of_it():
+    sources = "\n".join(path.read_text() for path in (ROOT / "infra").glob("*.py"))
+
+    assert "aws-check" not in sources
+    assert "ec2:RunInstances" not in sources
+
+
+def test_each_kind_has_a_test_of_a_crash():
+    assert len(KINDS) == len(CREATING)
