@@ -144,4 +144,5 @@ def order_of(decision: Decision) -> Order:
         because=decision.want.reason,
         demand=demand_of(decision.assessment),
         urgency=urgency_of(decision),
+        empty_s=decision.assessment.empty_s,
     )

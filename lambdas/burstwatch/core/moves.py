@@ -19,8 +19,8 @@ from burstwatch.core.tags import Wishes
 from burstwatch.core.target import configuration_of
 from burstwatch.core.volume import BURST_IOPS, Volume
 from burstwatch.core.want import Around, Want, can_burst, want_back, want_out, window_words
-from burstwatch.core.windows import Occurrence, WindowState, expected_flip
-from burstwatch.core.words import format_duration, format_instant
+from burstwatch.core.windows import LeadPolicy, Occurrence, WindowState, duration_sentence, expected_flip
+from burstwatch.core.words import format_duration, format_instant, format_until
 
 _LEFT_EVERY_S: Final = 24 * 3600
 _DAYS_PER_MONTH: Final = 730 / 24
@@ -68,7 +68,7 @@ def consider(
     events: list[Event] = []
     is_exposed = wishes.is_critical and can_burst(assessment.volume)
     if is_exposed and not state.critical_told:
-        events.append(_critical_event(assessment, wishes, proposal))
+        events.append(_critical_event(assessment, wishes, proposal, policy.lead))
     state = replace(state, critical_told=is_exposed)
     if (missed := _missed(assessment, state, want, wishes, around, proposal)) is not None:
         state, event = missed
@@ -83,20 +83,27 @@ def consider(
     return Move(state=state, events=tuple(events), want=want)
 
 
-def _critical_event(assessment: Assessment, wishes: Wishes, proposal: Proposal | None) -> Event:
-    baseline = assessment.baseline_iops
+def _critical_event(
+    assessment: Assessment, wishes: Wishes, proposal: Proposal | None, lead: LeadPolicy
+) -> Event:
+    baseline, target = assessment.baseline_iops, proposal.target if proposal else None
     return Event(
         kind=EntryKind.ALERT,
         summary="is tagged critical and lives on burst credits",
         details=(
             f"Without credits it serves {baseline:,} IOPS, not {BURST_IOPS:,}: what depends on it stalls.",
             _who_moves(wishes.mode),
+            *([_duration(assessment, lead)] if target else []),
             *(f"{reason}." for reason in (proposal.reasons if proposal else ())[-1:]),
         ),
         alert=AlertKind.CRITICAL_ON_BURST,
         action=proposal.action if proposal else None,
         facts=_proposal_facts(assessment, proposal) | {"baseline_iops": baseline, "mode": str(wishes.mode)},
     )
+
+
+def _duration(assessment: Assessment, lead: LeadPolicy) -> str:
+    return duration_sentence(assessment.volume.size_gib, lead, empty_s=assessment.empty_s)
 
 
 def _who_moves(mode: Mode) -> str:
@@ -236,7 +243,8 @@ def _consider_return(
     if why is not None and not flip.stays:
         wanted, waits = None, f"left {flip.target}: it is not allowed back automatically"
     elif not is_critical and _is_overdue(flip, around.windows, policy.flip_back, now_s):
-        why = f"It should be back by now, but {waits or _why_not_done(around.hold, assessment.volume)}."
+        obstacle = waits or _why_not_done(around.hold, assessment.volume, now_s)
+        why = f"It should be back by now, but {obstacle}."
     told_s = flip.left_told_at_s
     is_told = told_s is not None and now_s - told_s < _LEFT_EVERY_S
     if why is None or flip.stays or is_told:
@@ -252,9 +260,9 @@ def _is_promised(flip: Flip, wishes: Wishes, policy: Policy) -> bool:
     return flip.cause is Cause.BY_HAND and not is_stopped
 
 
-def _why_not_done(hold: Hold | None, volume: Volume) -> str:
+def _why_not_done(hold: Hold | None, volume: Volume, now_s: float) -> str:
     if hold is not None:
-        return f"it is on hold by {hold.by} until {format_instant(hold.until_s)}"
+        return f"it is on hold by {hold.by} {format_until(hold.until_s, now_s)}"
     if (detached := refuse_detached(volume)) is not None:
         return detached.reason
     return "what is wanted was not done: see its history"

@@ -16,7 +16,7 @@ from burstwatch.core.stall import Stall
 from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, WindowState
-from burstwatch.core.words import format_duration, format_instant
+from burstwatch.core.words import format_duration, format_instant, format_until
 
 _FRESH_S: Final = 600
 """Demand that was seen longer ago says nothing about now."""
@@ -135,7 +135,7 @@ def _why_too_soon(flip: Flip, policy: FlipBackPolicy, now_s: float) -> str | Non
         return (
             None
             if is_over
-            else f"{flip.by} wants it {flip.target} until {format_instant(flip.return_after_s)}"
+            else f"{flip.by} wants it {flip.target} {format_until(flip.return_after_s, now_s)}"
         )
     stayed_s, dwell_s = now_s - (flip.reached_at_s or flip.asked_at_s), policy.dwell.total_seconds()
     if stayed_s >= dwell_s:
