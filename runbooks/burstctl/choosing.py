@@ -111,7 +111,7 @@ def _why_out_again(plan: Plan, outlook: Outlook) -> str | None:
     if plan.facts.wishes.is_critical:
         return "it is tagged critical"
     windows = outlook.of(plan.facts.volume)
-    return window_words(windows) if windows is not None and windows.wants_flip else None
+    return window_words(windows, plan.facts.now_s) if windows is not None and windows.wants_flip else None
 
 
 def _choose(desk: Desk, request: Request, gathering: Gathering) -> tuple[list[Volume], list[str]]:

@@ -744,7 +744,7 @@ def test_what_is_only_kept_uses_up_nothing_and_its_return_counts_from_what_is_us
 
     assert "only how long" in kept
     assert "AWS's quota lets the watchdog" not in kept
-    assert "AWS's quota lets the watchdog bring it back in 23 h (18:00 Sat UTC)" in another
+    assert "AWS's quota lets the watchdog bring it back in 22 h (18:00 Sat UTC)" in another
 
 
 @pytest.mark.parametrize("is_away", [False, True])

@@ -551,7 +551,7 @@ IDS = "(vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210)"
         (AlertKind.WINDOW_MISSED, f"window missed: ci-7 would be ready 25 min late for nightly {IDS}"),
         (
             AlertKind.WINDOW_STARTING,
-            "window: nightly from 2026-11-20T12:30:00Z, 1 volume in us-east-1",
+            "window: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
         ),
     ],
 )
@@ -648,8 +648,8 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
         (
             AlertKind.WINDOW_MISSED,
             [
-                "Begun now, the flip is expected to be over at 2026-11-20T12:55:00Z, but window nightly"
-                " starts 2026-11-20T12:30:00Z.",
+                "Begun now, the flip is expected to be over in 55 min (12:55 UTC), but window nightly starts"
+                " in 30 min (12:30 UTC).",
                 "Until it is over the volume lives on its credits.",
                 "It is in mode auto: a watchdog that may act moves it, unless a guard refuses.",
             ],
@@ -658,7 +658,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
         (
             AlertKind.WINDOW_STARTING,
             [
-                "It lasts to 2026-11-20T20:00:00Z.",
+                "It lasts until 20:00 UTC.",
                 "Due now: vol-0123456789abcdef0.",
                 "In mode auto they are moved by a watchdog that may act; the others are left to people.",
             ],
@@ -753,7 +753,7 @@ def test_what_went_as_it_should_is_not_urgent_and_what_waits_for_people_is(kind,
 def test_a_window_started_by_hand_lasts_until_it_is_stopped():
     by_hand = a_window_state(start="11:30", by_hand=True, span=Span(NOON, UNTIL_STOPPED))
     alert = window_starting({VOLUME_ID: by_hand, "vol-2": by_hand})
-    assert title(alert) == "window: release from 2026-11-20T12:00:00Z, 2 volumes in us-east-1"
+    assert title(alert) == "window: release now (12:00 UTC), 2 volumes in us-east-1"
     assert sentences(alert)[0] == "It lasts until burstctl window stop release."
     assert (alert.evidence["ends_at"], alert.evidence["by_hand"]) == (None, True)
 
@@ -890,7 +890,7 @@ def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_
         "host stalled: ci-7 stood still for 8.2 s, says its host (vol-0123456789abcdef0)",
         "flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
         "flipped back: ci-7 is on its way to gp2 (vol-0123456789abcdef0)",
-        "window: nightly from 2026-11-20T12:30:00Z, 1 volume in us-east-1",
+        "window: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
     ]
 
 

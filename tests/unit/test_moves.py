@@ -174,7 +174,7 @@ def test_a_start_that_a_flip_begun_now_cannot_meet_is_told_once(mode):
     assert event.facts["late_s"] == 1_230
     assert event.facts["starts_at"] == "2026-11-20T12:30:00Z"
     assert event.facts["expected_at"] == "2026-11-20T12:50:30Z"
-    assert "2026-11-20T12:50:30Z" in event.details[0]
+    assert "in 50 min (12:50 UTC)" in event.details[0]
     assert event.details[1:] == ("Until it is over the volume lives on its credits.", WHO_MOVES[mode])
     assert moved(first.state, mode=mode, **LATE).events == ()
 
@@ -246,7 +246,7 @@ def test_a_start_that_a_flip_under_way_does_not_meet_is_told_once(mode, windows,
     [event] = first.events
     assert (event.kind, event.alert, event.action) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED, None)
     assert event.facts["expected_at"] == "2026-11-20T12:50:09Z"
-    assert "The flip under way is expected to be over at 2026-11-20T12:50:09Z" in event.details[0]
+    assert "The flip under way is expected to be over in " in event.details[0]
     assert event.details[1:] == (
         "Until it is over the volume performs between the two.",
         "critical: 18 % left.",

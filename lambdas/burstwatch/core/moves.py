@@ -20,7 +20,7 @@ from burstwatch.core.target import configuration_of
 from burstwatch.core.volume import BURST_IOPS, Volume
 from burstwatch.core.want import Around, Want, can_burst, want_back, want_out, window_words
 from burstwatch.core.windows import LeadPolicy, Occurrence, WindowState, duration_sentence, expected_flip
-from burstwatch.core.words import format_duration, format_instant, format_until
+from burstwatch.core.words import format_duration, format_instant, format_until, format_when
 
 _LEFT_EVERY_S: Final = 24 * 3600
 _DAYS_PER_MONTH: Final = 730 / 24
@@ -70,7 +70,7 @@ def consider(
     if is_exposed and not state.critical_told:
         events.append(_critical_event(assessment, wishes, proposal, policy.lead))
     state = replace(state, critical_told=is_exposed)
-    if (missed := _missed(assessment, state, want, wishes, around, proposal)) is not None:
+    if (missed := _missed(assessment, state, want, wishes, around, proposal, now_s)) is not None:
         state, event = missed
         events.append(event)
     if want is None:
@@ -127,6 +127,7 @@ def _missed(
     wishes: Wishes,
     around: Around,
     proposal: Proposal | None,
+    now_s: float,
 ) -> tuple[VolumeState, Event] | None:
     """A window's start that a flip begun only now cannot meet; said once for each start.
 
@@ -139,6 +140,7 @@ def _missed(
         state,
         windows,
         windows.missed_by.total_seconds(),
+        now_s=now_s,
         said=(
             "Begun now, the flip",
             "Until it is over the volume lives on its credits.",
@@ -150,7 +152,13 @@ def _missed(
 
 
 def _missed_under_way(
-    state: VolumeState, flip: Flip, wishes: Wishes, windows: WindowState | None, *, policy: Policy
+    state: VolumeState,
+    flip: Flip,
+    wishes: Wishes,
+    windows: WindowState | None,
+    *,
+    policy: Policy,
+    now_s: float,
 ) -> tuple[VolumeState, Event] | None:
     """A window's start that a flip under way will not meet, or did not."""
     if windows is None or not windows.wants_flip or flip.direction is not Direction.OUT:
@@ -163,6 +171,7 @@ def _missed_under_way(
         state,
         windows,
         late_s,
+        now_s=now_s,
         said=(
             "The flip under way",
             "Until it is over the volume performs between the two.",
@@ -182,6 +191,7 @@ def _tell_missed(
     windows: WindowState,
     late_s: float,
     *,
+    now_s: float,
     said: tuple[str, ...],
     action: str | None,
     facts: Mapping[str, Any],
@@ -190,10 +200,11 @@ def _tell_missed(
     if not windows.wants_flip or first.by_hand or state.missed_told_s == starts_at_s:
         return None
     done_at, (which, *details) = format_instant(starts_at_s + late_s), said
+    over = format_when(starts_at_s + late_s, now_s, "UTC")
     event = Event(
         kind=EntryKind.ALERT,
         summary=f"would be ready {format_duration(late_s)} late for {first.window}",
-        details=(f"{which} is expected to be over at {done_at}, but {window_words(windows)}.", *details),
+        details=(f"{which} is expected to be over {over}, but {window_words(windows, now_s)}.", *details),
         alert=AlertKind.WINDOW_MISSED,
         action=action,
         facts={
@@ -226,7 +237,7 @@ def _consider_return(
     now_s: float,
 ) -> Move:
     if flip.is_under_way:
-        missed = _missed_under_way(state, flip, wishes, around.windows, policy=policy)
+        missed = _missed_under_way(state, flip, wishes, around.windows, policy=policy, now_s=now_s)
         state, events = (missed[0], (missed[1],)) if missed else (state, ())
         return Move(state=state, events=events, waits=f"on its way to {flip.asked_for}")
     is_within_cap = flip.usd_per_month <= policy.flip.tag_cap_usd

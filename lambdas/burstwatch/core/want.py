@@ -16,7 +16,7 @@ from burstwatch.core.stall import Stall
 from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, WindowState
-from burstwatch.core.words import format_duration, format_instant, format_until
+from burstwatch.core.words import format_duration, format_instant, format_until, format_when
 
 _FRESH_S: Final = 600
 """Demand that was seen longer ago says nothing about now."""
@@ -83,21 +83,25 @@ def want_out(
     return None
 
 
-def window_words(windows: WindowState) -> str:
-    """The windows that ask for a flip, in words."""
+def window_words(windows: WindowState, now_s: float | None = None) -> str:
+    """The windows that ask for a flip, in words; with ``now_s`` for people now, without it to be kept."""
     if windows.running:
-        return f"window {_names(windows.running)} runs{_until(windows.running)}"
-    starts_at = windows.upcoming[0].span.start_at
-    return f"window {_names(windows.upcoming)} starts {format_instant(starts_at.timestamp())}"
+        return f"window {_names(windows.running)} runs{_until(windows.running, now_s)}"
+    starts_s = windows.upcoming[0].span.start_at.timestamp()
+    when = format_instant(starts_s) if now_s is None else format_when(starts_s, now_s, "UTC")
+    return f"window {_names(windows.upcoming)} starts {when}"
 
 
 def _names(occurrences: Sequence[Occurrence]) -> str:
     return ", ".join(dict.fromkeys(occurrence.window for occurrence in occurrences))
 
 
-def _until(occurrences: Sequence[Occurrence]) -> str:
+def _until(occurrences: Sequence[Occurrence], now_s: float | None) -> str:
     end_at = max(occurrence.span.end_at for occurrence in occurrences)
-    return " until it is stopped" if end_at == UNTIL_STOPPED else f" to {format_instant(end_at.timestamp())}"
+    if end_at == UNTIL_STOPPED:
+        return " until it is stopped"
+    ends_s = end_at.timestamp()
+    return f" to {format_instant(ends_s)}" if now_s is None else f" {format_until(ends_s, now_s)}"
 
 
 def want_back(
