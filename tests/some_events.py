@@ -66,7 +66,16 @@ def event_alerts(
     refusal = Refusal(guard=Guard.HELD, reason=reason, ends_at_s=at("18:00"))
     soon = a_window_state(WindowPhase.LEADING, "12:30", "20:00", missed_min=25, window=window)
     alerts = [
-        announced(*accept(asked, a_modification(state="modifying", started="12:00"), NOON_S), gp2),
+        announced(
+            *accept(
+                asked,
+                a_modification(state="modifying", started="12:00"),
+                NOON_S,
+                lead=POLICY.lead,
+                empty_s=13 * 60,
+            ),
+            gp2,
+        ),
         return_from_io1(io1, by=by),
         announced(state_of(), refused_event(plan, refusal), gp2),
         *after_a_look(gp2, state_of(changing(by)), sighting=seen(gp2, "optimizing", progress_pct=40)),
@@ -134,7 +143,7 @@ def return_from_io1(volume: Volume, *, by: str = WATCHDOG) -> Alert:
     facts = Facts(volume=volume, wishes=a_wishes(), state=state_of(away(), level=Level.OK), now_s=NOON_S)
     state, _ = intend(make_plan(order, facts, POLICY), NOON_S, NOON_S)
     answer = a_modification(IO1, GP2, state="modifying", started="12:00")
-    return announced(*accept(state, answer, NOON_S), volume)
+    return announced(*accept(state, answer, NOON_S, lead=POLICY.lead), volume)
 
 
 def left_on_target(volume: Volume, *, by: str = WATCHDOG, **state) -> Alert:

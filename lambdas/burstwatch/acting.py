@@ -159,4 +159,5 @@ def order_of(decision: Decision) -> Order:
         demand=demand_of(decision.assessment),
         early=decision.want.early,
         urgency=urgency_of(decision),
+        empty_s=decision.assessment.empty_s,
     )

@@ -10,6 +10,7 @@ from typing import Final
 from burstwatch.adapters.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear, guard_of
 from burstwatch.adapters.errors import AwsError, AwsFailure, FailureKind, OutOfTimeError
 from burstwatch.core.alerts import AlertKind
+from burstwatch.core.assess import Evidence, assess
 from burstwatch.core.availability import remember_refusal
 from burstwatch.core.caps import caps_for, refuse_fleet_cap, refuse_spend_cap
 from burstwatch.core.flips import SAME_START_S, WATCHDOG, Direction
@@ -220,19 +221,32 @@ def _blank(volume_id: str) -> VolumeState:
     return VolumeState(volume_id=volume_id, revision=0)
 
 
-def measure_demand(gathering: Gathering, volumes: Iterable[Volume]) -> Mapping[str, Demand]:
-    """What volumes were seen to serve of late, for orders that come without."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a volume was seen to serve of late, and when it is empty; None if it is not draining."""
+
+    demand: Demand = field(default_factory=Demand)
+    empty_s: float | None = None
+
+
+def measure(shell: Shell, gathering: Gathering, volumes: Iterable[Volume]) -> Mapping[str, Measured]:
+    """What CloudWatch shows of volumes, for orders that come without a look at them."""
     by_id = {volume.volume_id: volume for volume in volumes}
     found = gathering.operations(by_id)
     balances = gathering.balances([DueVolume(volume=each) for each in by_id.values() if each.is_gp2], set())
     since_s = gathering.now_s - OPERATIONS_SPAN_S
-    demands: dict[str, Demand] = {}
+    measurements: dict[str, Measured] = {}
     for volume_id, (reads, writes) in found.items():
         balance = balances.get(volume_id)
         near = balance.since(since_s) if isinstance(balance, Series) else Series()
         served = served_per_minute(reads, writes, gathering.now_s)
-        demands[volume_id] = measured(by_id[volume_id], served, near)
-    return demands
+        volume, seen = by_id[volume_id], Evidence(balance=balance if isinstance(balance, Series) else None)
+        facts = assess(volume, seen, now_s=gathering.now_s, telemetry=shell.policy.telemetry)
+        measurements[volume_id] = Measured(
+            demand=measured(volume, served, near),
+            empty_s=facts.empty_s,
+        )
+    return measurements
 
 
 def _lost(reading: _Reading, volume_id: str) -> Outcome | None:
@@ -392,7 +406,11 @@ class _Task:
         match modifier.modify(plan.order.volume_id, plan.target):
             case Accepted(modification=modification) if modification.started_at is not None:
                 now_s = plan.facts.now_s
-                self._record(lambda state: accept(state, modification, now_s), taken=modification)
+                lead, empty_s = self.shell.policy.lead, plan.order.empty_s
+                self._record(
+                    lambda state: accept(state, modification, now_s, lead=lead, empty_s=empty_s),
+                    taken=modification,
+                )
                 is_out = plan.order.direction is Direction.OUT
                 return Outcome(done=Done.FLIPPED if is_out else Done.FLIPPED_BACK)
             case Refused(failure=failure, retry_at=retry_at):

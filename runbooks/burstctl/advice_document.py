@@ -50,6 +50,11 @@ def to_document(advised: Advised) -> dict[str, Any]:
             "usd_per_month_advised": price.after_usd_per_month,
             "usd_per_month_difference": price.difference_usd_per_month,
             "ends_the_watch": advised.ends_the_watch,
+            "critical": {
+                "volumes": advised.fleet.critical_count,
+                "usd_per_month_difference": advised.fleet.critical.difference_usd_per_month,
+                "usd_per_month_more_on_io2": advised.fleet.usd_more_on_io2,
+            },
         },
         "unsuited": dict(advised.unsuited),
         "ignored": list(advised.ignored),
@@ -79,6 +84,7 @@ def _volume(advice: Advice, advised: Advised) -> dict[str, Any]:
         "usd_per_month_difference": price.difference_usd_per_month,
         "danger": str(advice.danger),
         "confidence": str(advice.confidence),
+        "usd_per_month_more_on_io2": advice.usd_more_on_io2,
         "reasons": list(advice.reasons),
         "risks": list(advice.risks),
         "need": {

@@ -41,7 +41,7 @@ def fleet_in_words(advised: Advised, *, everything: bool) -> str:
 def advice_in_words(advice: Advice, advised: Advised) -> str:
     """All there is to say about one volume."""
     topics: list[Topic] = [
-        ("Advice", [_headline(advice)]),
+        ("Advice", [_headline(advice), *_durable_words(advice)]),
         ("Why", advice.reasons),
         ("Seen", _seen(advice)),
         ("Cost", [_cost(advice), prices_in_words(advised)]),
@@ -140,7 +140,7 @@ def _days_words(advice: Advice) -> str:
 def _notes(advised: Advised, shown: int) -> list[str]:
     hidden = len(advised.advice) - shown
     notes = [f"and {hidden:,} more (--all shows them, --csv and --json have them)"] if hidden else []
-    notes += ["", totals_in_words(advised), *_ending(advised)]
+    notes += ["", totals_in_words(advised), *_split_words(advised), *_ending(advised)]
     return [line for note in notes for line in hang(note, COLUMNS)]
 
 
@@ -157,6 +157,24 @@ def totals_in_words(advised: Advised) -> str:
         f" {usd(price.before_usd_per_month)} -> {usd(price.after_usd_per_month)} a month,"
         f" {difference_words(price.difference_usd_per_month)} ({prices_in_words(advised)})."
     )
+
+
+def _split_words(advised: Advised) -> list[str]:
+    """The total split by what is critical, and what durability would cost; nothing if nothing is critical."""
+    fleet = advised.fleet
+    critical, others = fleet.critical_count, fleet.count - fleet.critical_count
+    if not critical:
+        return []
+    parts = [
+        f"{count:,} {kind} {difference_words(price.difference_usd_per_month)}"
+        for count, kind, price in (
+            (others, "not critical", fleet.others),
+            (critical, "critical", fleet.critical),
+        )
+        if count
+    ]
+    durable = f"; io2 for the critical, for durability: {usd(fleet.usd_more_on_io2)} a month more"
+    return [f"Of that, {', '.join(parts)}{durable if fleet.usd_more_on_io2 else ''}."]
 
 
 def _ending(advised: Advised) -> list[str]:
@@ -197,6 +215,15 @@ def _headline(advice: Advice) -> str:
             return f"Leave it {advice.target}."
         case Verdict.MOVE:
             return f"Make it {advice.target}, for good."
+
+
+def _durable_words(advice: Advice) -> list[str]:
+    """The more durable type as an option for a critical volume."""
+    more = advice.usd_more_on_io2
+    if more is None:
+        return []
+    io2 = advice.options[VolumeType.IO2].configuration
+    return [f"For durability, {io2} is an option: {difference_words(more)} a month than that."]
 
 
 def _cost(advice: Advice) -> str:

@@ -223,9 +223,13 @@ def _original(flip: Flip | None) -> Configuration | None:
 
 
 def _critical(desk: Desk, volume: Volume) -> dict[str, Any]:
-    """Whether it is critical; its tag may name another type than io2 for that."""
+    """Whether it is critical, and its type then: the tag's, or gp3, as an alert proposes.
+
+    One that is provisioned for durability already is not moved to gp3.
+    """
     wishes = read_tags(volume.tags, desk.shell.policy.mode)
-    kind = wishes.target.volume_type or VolumeType.IO2
+    is_provisioned = volume.volume_type in (VolumeType.IO1, VolumeType.IO2)
+    kind = wishes.target.volume_type or (VolumeType.IO2 if is_provisioned else VolumeType.GP3)
     return {"is_critical": wishes.is_critical, "critical_type": kind}
 
 

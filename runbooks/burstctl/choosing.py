@@ -18,10 +18,10 @@ from burstwatch.core.outlook import Outlook
 from burstwatch.core.policy import Mode
 from burstwatch.core.prices import VolumeType
 from burstwatch.core.tags import read_tags
-from burstwatch.core.target import Demand, Wish
+from burstwatch.core.target import Wish
 from burstwatch.core.volume import Volume
 from burstwatch.core.want import window_words
-from burstwatch.flip import measure_demand, plan_orders
+from burstwatch.flip import Measured, measure, plan_orders
 from burstwatch.gather import Gathering
 from burstwatch.settings import SettingsError
 
@@ -79,9 +79,9 @@ def _draw_up(desk: Desk, request: Request) -> Drawn:
     shell = desk.shell
     gathering = shell.gathering(shell.clock())
     volumes, missing = _choose(desk, request, gathering)
-    demands = measure_demand(gathering, volumes) if request.direction is Direction.OUT else {}
+    seen = measure(shell, gathering, volumes) if request.direction is Direction.OUT else {}
     orders = [
-        _order(desk, request, volume, demands.get(volume.volume_id, Demand()), gathering.now_s, place)
+        _order(desk, request, volume, seen.get(volume.volume_id, Measured()), gathering.now_s, place)
         for place, volume in enumerate(volumes)
     ]
     drafts = plan_orders(shell, orders, gathering) if orders else {}
@@ -94,6 +94,7 @@ def _draw_up(desk: Desk, request: Request) -> Drawn:
             plan=plan,
             region=shell.place.region,
             options=desk.options,
+            lead=shell.policy.lead,
             lasts=request.lasts,
             moved_out_again=_why_out_again(plan, outlook),
             is_stopped=shell.policy.mode.highest is not Mode.AUTO,
@@ -110,7 +111,7 @@ def _why_out_again(plan: Plan, outlook: Outlook) -> str | None:
     if plan.facts.wishes.is_critical:
         return "it is tagged critical"
     windows = outlook.of(plan.facts.volume)
-    return window_words(windows) if windows is not None and windows.wants_flip else None
+    return window_words(windows, plan.facts.now_s) if windows is not None and windows.wants_flip else None
 
 
 def _choose(desk: Desk, request: Request, gathering: Gathering) -> tuple[list[Volume], list[str]]:
@@ -140,7 +141,7 @@ def _nothing_fits(desk: Desk, request: Request) -> str:
     return f"no volume in {region} that carries {terms} has a flip in this ledger, so nothing was done"
 
 
-def _order(desk: Desk, request: Request, volume: Volume, demand: Demand, now_s: float, place: int) -> Order:
+def _order(desk: Desk, request: Request, volume: Volume, seen: Measured, now_s: float, place: int) -> Order:
     wish = request.wish
     if wish is not None and wish.volume_type is None:
         tagged = read_tags(volume.tags, desk.shell.policy.mode).target
@@ -153,7 +154,8 @@ def _order(desk: Desk, request: Request, volume: Volume, demand: Demand, now_s: 
         because=request.reason or BY_HAND,
         by=desk.by,
         wish=wish,
-        demand=demand,
+        demand=seen.demand,
+        empty_s=seen.empty_s,
         return_after_s=int(now_s + lasts.total_seconds()) if lasts else None,
         overridden=request.overridden,
         why=request.reason,

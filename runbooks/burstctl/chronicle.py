@@ -13,7 +13,7 @@ from burstwatch.core.alerts import Alert, title
 from burstwatch.core.flips import Direction
 from burstwatch.core.ledger import EntryKind, Ledger, LedgerEntry
 from burstwatch.core.levels import Level
-from burstwatch.core.words import format_clock, format_duration, format_instant, printable
+from burstwatch.core.words import format_clock, format_duration, format_until, printable
 
 EVERYTHING: Final = "*"
 """The subject under which the ledger files what concerns every volume."""
@@ -98,8 +98,8 @@ def _passage(entry: LedgerEntry, cost: Sequence[str]) -> Passage:
             line = _level_words(body)
         case EntryKind.HELD:
             what = "everything" if entry.volume_id == EVERYTHING else "it"
-            until = format_instant(body.get("until_s", entry.at_s))
-            line = f"{what} is put on hold until {until} by {body.get('by')}: {body.get('reason')}"
+            until = format_until(body.get("until_s", entry.at_s), entry.at_s)
+            line = f"{what} is put on hold {until} by {body.get('by')}: {body.get('reason')}"
         case EntryKind.RELEASED:
             line = _release_words(entry)
         case _:

@@ -6,18 +6,21 @@ from typing import Any, Final
 
 from burstctl.flip_words import flip_document, flip_in_words, quota_document, quota_in_words
 from burstctl.overriding import page_hints, refusing_guards
+from burstctl.paragraphs import COLUMNS, hang
 from burstctl.plan_document import hold_document, instant_or_none, plan_document
 from burstctl.plan_words import refusal_words
 from burstctl.planned import Planned
-from burstctl.table import UNKNOWN_WORDS
+from burstctl.table import CHANGING, UNKNOWN_WORDS, dry_words
 from burstctl.telling import hold_words
 from burstctl.volume_words import STATE_NOT_KNOWN, level_words
 from burstctl.windows_now import PHASES, occurrence_document, occurrence_words
+from burstwatch.adapters.terminal import fill_action
+from burstwatch.core.alerts import describe_forecast, forecast_words
 from burstwatch.core.assess import Assessment
 from burstwatch.core.cadence import describe_spacing
 from burstwatch.core.cause_words import began_words
 from burstwatch.core.causes import find_fall
-from burstwatch.core.decide import Decision
+from burstwatch.core.decide import Action, Decision
 from burstwatch.core.flips import Flip, Hold, Spent, spent_within
 from burstwatch.core.forecast import BELIEVED_FOR, Drain, Forecast
 from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
@@ -28,12 +31,18 @@ from burstwatch.core.report import describe
 from burstwatch.core.tag_keys import MODE
 from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, worst_drain_per_s
 from burstwatch.core.want import ActRule, act_rule
-from burstwatch.core.windows import WindowState
-from burstwatch.core.words import format_clock, format_duration, format_instant, printable
+from burstwatch.core.windows import WindowState, duration_sentence
+from burstwatch.core.words import format_duration, format_instant, format_time, format_when, printable
 
 SCHEMA: Final = "burstwatch.explanation/v1"
 MOST_ENTRIES: Final = 8
 _LONGEST: Final = 600
+_COMMAND_COLUMNS: Final = COLUMNS - 10
+_WATCHDOG_DOES: Final = {
+    Action.FLIP: "the watchdog flips it, if it may act and no guard refuses",
+    Action.FLIP_BACK: "the watchdog flips it back, if it may act and no guard refuses",
+    Action.HOLD: "none while it is on hold",
+}
 _MODES: Final = {
     Mode.OBSERVE: "reports only, no alert",
     Mode.PROPOSE: "alerts with the command to run, modifies nothing",
@@ -86,32 +95,51 @@ class Explanation:
         return change is not None and change.state is not None and change.state.next_look_at_s is not None
 
 
-def explain_in_words(told: Explanation) -> list[tuple[str, list[str]]]:
-    """Topics, each with its sentences; hostile text is made inert."""
-    topics = [("Level", _level(told))]
-    if told.assessment.volume.is_gp2:
-        topics.append(("Baseline", _baseline(told.assessment)))
-    if told.assessment.forecast is not None:
+def urgent_lines(told: Explanation) -> list[str]:
+    """What is urgent, and the command that helps; nothing if nothing is, or if AWS is changing it already."""
+    decision, assessment = told.decision, told.assessment
+    forecast, proposal = assessment.forecast, decision.proposal
+    if not decision.level.is_alerting or decision.flip is not None or forecast is None:
+        return []
+    state = forecast_words(describe_forecast(assessment, told.now_s))
+    if forecast.refills:
+        state = dry_words(decision, told.now_s)
+    elif decision.level is Level.EXHAUSTED:
+        state = f"out of credits, throttled to its baseline of {assessment.baseline_iops:,} IOPS"
+    lines = hang(f"{str(decision.level).upper()}: {state}", COLUMNS)
+    if proposal is None or forecast.refills:
+        return lines
+    action = fill_action(printable(proposal.action, _LONGEST), COLUMNS - 2)
+    return [*lines, *(f"  {line}" for line in action), *hang(_duration(told), COLUMNS)]
+
+
+def explain_in_words(told: Explanation, *, verbose: bool) -> list[tuple[str, list[str]]]:
+    """Topics with their sentences; hostile text is made inert. ``verbose`` adds how each was worked out."""
+    assessment, forecast = told.assessment, told.assessment.forecast
+    topics = [("Level", _level(told)), ("Next step", _next_step(told))]
+    if assessment.volume.is_gp2:
+        topics.append(("Baseline", _baseline(assessment)))
+    if forecast is not None:
         topics += [
             ("Balance", _balance(told)),
-            ("Bound", _bound(told, told.assessment.forecast)),
-            ("Drains", _drains(told.assessment, told.assessment.forecast)),
-            ("Began", began_words(find_fall(told.assessment.balance), now_s=told.now_s)),
-            ("Estimate", _estimate(told, told.assessment.forecast)),
-            ("Served", _served(told.assessment)),
-            ("Next", _next_levels(told.decision.level, told.policy)),
+            ("Bound", _bound(told, forecast)),
+            ("Drains", _drains(assessment, forecast) if verbose else []),
+            ("Began", _began(told, forecast)),
+            ("Estimate", _estimate(told, forecast)),
+            ("Served", _served(assessment)),
+            ("Next", _next_levels(told.decision.level, told.policy) if verbose else []),
         ]
-    topics += [("Mode", _mode(told)), ("Look", _look(told)), ("Decision", _decision(told.decision))]
+    topics += [("Mode", _mode(told)), ("Look", _look(told) if verbose else [])]
     if told.decision.flip is not None:
         topics.append(("Flip", flip_in_words(told.decision.flip, told.now_s)))
     topics += [
         ("Others", _others(told.state)),
         ("Guards", _guards(told.planned, told.decision.flip, told.policy.alerts.runbooks_url)),
-        ("Hold", [hold_words(hold) for hold in told.holds]),
+        ("Hold", [hold_words(hold, told.now_s) for hold in told.holds]),
     ]
     quota = [STATE_NOT_KNOWN] if told.is_unread else quota_in_words(told.spent, told.now_s)
     topics += [("Windows", _windows(told)), ("Quota", quota)]
-    topics += [("Ledger", _remembered(told))]
+    topics += [("Ledger", _remembered(told) if verbose or told.is_unread else [])]
     return [(topic, [printable(line, _LONGEST) for line in lines]) for topic, lines in topics if lines]
 
 
@@ -172,7 +200,34 @@ def _level(told: Explanation) -> list[str]:
     else:
         why = explain_level(told.assessment, decision.level, told.policy)
     before = f"; last judged {decision.previous_level}" if told.state else ""
+    if decision.is_changing and decision.flip is not None:
+        since = format_time(decision.flip.asked_at_s, told.now_s)
+        judged = f"by its balance it would be {decision.level}: {why}" if reason is None else why
+        return [f"{CHANGING}: on its way to {decision.flip.asked_for} since {since} UTC", judged]
     return [f"{decision.level}: {why}{before}"]
+
+
+def _next_step(told: Explanation) -> list[str]:
+    """Who should do what now."""
+    decision, proposal, forecast = told.decision, told.decision.proposal, told.assessment.forecast
+    reason, mode = decision.reason, decision.wishes.mode
+    caveat = [f"proposed: {proposal.target}; {proposal.caveat}"] if proposal and proposal.caveat else []
+    if decision.is_changing:
+        return [f"wait until AWS is done: {reason}", _duration(told)]
+    if decision.want is not None:
+        who = _WATCHDOG_DOES[decision.action]
+        return [f"{who}: {reason}", *caveat]
+    if proposal is None or (forecast is not None and forecast.refills and not decision.wishes.is_critical):
+        return [f"none: {reason}", *caveat]
+    why = reason if f"mode {mode}" in reason else f"mode is {mode}; {reason}"
+    what = f"you: {'flip it' if proposal.target else proposal.action} ({why})"
+    is_above = decision.level.is_alerting or proposal.target is None
+    return [what, *([] if is_above else fill_action(proposal.action, _COMMAND_COLUMNS)), *caveat]
+
+
+def _duration(told: Explanation) -> str:
+    size_gib, empty_s = told.assessment.volume.size_gib, told.assessment.empty_s
+    return duration_sentence(size_gib, told.policy.lead, empty_s=empty_s)
 
 
 def _balance(told: Explanation) -> list[str]:
@@ -180,7 +235,7 @@ def _balance(told: Explanation) -> list[str]:
     assert assessment.sample is not None
     assert assessment.age_s is not None
     share = f"{assessment.sample.value:.1f} % of {BUCKET_CREDITS:,} = {_credits(assessment):,.0f} credits"
-    minute = f"the minute that ended {format_clock(assessment.sample.end_s)} UTC"
+    minute = f"the minute that ended {format_time(assessment.sample.end_s, told.now_s)} UTC"
     read = f"{share}, lowest of {minute}, {format_duration(assessment.age_s)} ago"
     spacing = describe_spacing(assessment.spacing_s)
     return [read, spacing] if spacing else [read]
@@ -206,7 +261,8 @@ def _bound(told: Explanation, forecast: Forecast) -> list[str]:
         f"{_credits(assessment):,.0f} / ({BURST_IOPS:,} - {assessment.baseline_iops:,}) = {lasts_s:,.0f} s"
     )
     since = f"less the {assessment.age_s:,.0f} s since the datapoint"
-    return [f"{worst}, {since}: not dry before {format_clock(told.now_s + forecast.soonest_empty_s)} UTC"]
+    soonest = format_time(told.now_s + forecast.soonest_empty_s, told.now_s)
+    return [f"{worst}, {since}: not dry before {soonest} UTC"]
 
 
 def _drains(assessment: Assessment, forecast: Forecast) -> list[str]:
@@ -216,7 +272,7 @@ def _drains(assessment: Assessment, forecast: Forecast) -> list[str]:
     if not lines:
         return ["too few datapoints for any horizon"]
     if speaking is None:
-        return [*lines, "over five minutes and more the balance has not fallen, so no drain is believed"]
+        return [*lines, f"{_why_no_drain(forecast)}, so no drain is believed"]
     rule = f"a drain is believed for {BELIEVED_FOR} times as long as it lasted"
     if forecast.is_believed:
         return [*lines, f"{rule}; of such drains the one that ends soonest speaks"]
@@ -230,9 +286,30 @@ def _drain_line(assessment: Assessment, drain: Drain, *, speaks: bool) -> str:
     return f"over {drain.span_s // 60} min: {rate:,} credits/s, {empty}{' <-' if speaks else ''}"
 
 
+def _why_no_drain(forecast: Forecast) -> str:
+    """Why there is no estimate, in agreement with the drain of each horizon."""
+    falling = [drain for drain in forecast.drains if drain.per_s > 0]
+    if not falling:
+        return "the balance has not fallen over any of these spans"
+    still = next(drain for drain in reversed(forecast.drains) if drain.per_s <= 0)
+    return f"it falls, but not steadily: over {still.span_s // 60} min it has not fallen"
+
+
+def _began(told: Explanation, forecast: Forecast) -> list[str]:
+    """When the drain began that empties it, or did; nothing if no drain is believed."""
+    is_empty = forecast.time_to_empty_s is not None and forecast.time_to_empty_s <= 0
+    if not (forecast.is_believed or is_empty):
+        return []
+    return began_words(find_fall(told.assessment.balance), now_s=told.now_s)
+
+
 def _estimate(told: Explanation, forecast: Forecast) -> list[str]:
     if forecast.time_to_empty_s is None:
-        return ["none: it is not draining"]
+        is_falling = any(drain.per_s > 0 for drain in forecast.drains) and not forecast.refills
+        if is_falling:
+            return [f"none: {_why_no_drain(forecast)}"]
+        refilling = dry_words(told.decision, told.now_s) if forecast.refills else "it is not draining"
+        return [f"none: {refilling}"]
     if forecast.time_to_empty_s <= 0:
         return ["dry now"]
     assert forecast.drain_per_s is not None
@@ -240,16 +317,13 @@ def _estimate(told: Explanation, forecast: Forecast) -> list[str]:
     division = f"{_credits(told.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasts_s:,.0f} s"
     when = f"dry {_when(told.now_s, forecast.time_to_empty_s)}"
     earliest, latest = _when(told.now_s, forecast.earliest_s), _when(told.now_s, forecast.latest_s)
-    spread = f"{earliest} by the fastest drain, {latest} by the slowest"
+    spread = [f"{earliest} by the fastest drain, {latest} by the slowest"] if earliest != latest else []
     trust = "" if forecast.is_believed else "; not believed, so it enters no level"
-    return [f"{division}, less the {told.assessment.age_s:,.0f} s: {when}{trust}", spread]
+    return [f"{division}, less the {told.assessment.age_s:,.0f} s: {when}{trust}", *spread]
 
 
 def _when(now_s: float, span_s: float | None) -> str:
-    if span_s is None:
-        return "never"
-    is_soon = span_s < 24 * 3600
-    return f"at about {format_clock(now_s + span_s)} UTC" if is_soon else f"in {format_duration(span_s)}"
+    return "never" if span_s is None else format_when(now_s + span_s, now_s, "UTC")
 
 
 def _served(assessment: Assessment) -> list[str]:
@@ -327,16 +401,11 @@ def _look(told: Explanation) -> list[str]:
         left, what = cadence.watch_below_pct * CREDITS_PER_PCT, f"{cadence.watch_below_pct:g} %"
     lasts_s, reserve_s = left / worst, cadence.reserve.total_seconds()
     where = "in focus" if told.is_in_focus else "in the sweep"
-    spare_s = lasts_s - reserve_s
-    rest = f"{spare_s:,.0f} s are left" if spare_s > 0 else "nothing is left to wait"
-    reserved = f"{reserve_s:,.0f} s of them are for lag, slack and acting"
-    return [f"{every}, {where}: {what} lasts {lasts_s:,.0f} s at worst, {reserved}, {rest}"]
-
-
-def _decision(decision: Decision) -> list[str]:
-    proposal = decision.proposal
-    caveat = [f"proposed: {proposal.target}; {proposal.caveat}"] if proposal and proposal.caveat else []
-    return [f"{decision.action}: {decision.reason}", *caveat]
+    lasts = f"{every}, {where}: {what} lasts {lasts_s:,.0f} s at worst"
+    reserved = f"the {reserve_s:,.0f} s reserved for lag, slack and acting"
+    if lasts_s <= reserve_s:
+        return [f"{lasts}, no longer than {reserved}, so it is looked at as often as possible"]
+    return [f"{lasts}; less {reserved}, {lasts_s - reserve_s:,.0f} s are left"]
 
 
 def _guards(planned: Planned | None, flip: Flip | None, runbooks_url: str) -> list[str]:
@@ -348,7 +417,10 @@ def _guards(planned: Planned | None, flip: Flip | None, runbooks_url: str) -> li
     to = f" to {plan.target}" if plan.target else ""
     if not plan.refusals:
         return [f"none refuses {what}{to} by the watchdog now"]
-    said = [f"{what}{to} by the watchdog is refused now:", *map(refusal_words, plan.refusals)]
+    said = [
+        f"{what}{to} by the watchdog is refused now:",
+        *(refusal_words(each, plan.facts.now_s) for each in plan.refusals),
+    ]
     return [*said, *page_hints(refusing_guards([planned]), runbooks_url)]
 
 

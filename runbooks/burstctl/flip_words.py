@@ -8,7 +8,7 @@ from burstctl.plan_words import difference_words
 from burstwatch.core.flips import QUOTA_SPAN_S, Flip, Phase, Spent, configuration_document
 from burstwatch.core.guards import QUOTA
 from burstwatch.core.prices import HOURS_PER_MONTH, LIST_PRICES
-from burstwatch.core.words import format_clock, format_duration, format_instant
+from burstwatch.core.words import format_duration, format_instant, format_time, format_until, format_when
 
 _NOTHING_YET_S: Final = 60
 
@@ -20,7 +20,7 @@ def flip_in_words(flip: Flip, now_s: float) -> list[str]:
         lines.append(f"because: {flip.because}")
     if flip.phase is Phase.ON_TARGET and not flip.stays and flip.return_after_s is not None:
         lines.append(
-            f"{flip.by} wants it so until {format_instant(flip.return_after_s)}, then until it is calm"
+            f"{flip.by} wants it so {format_until(flip.return_after_s, now_s)}, then until it is calm"
         )
     costs = f"costs {difference_words(flip.usd_per_month)} a month than before{_so_far(flip, now_s)}"
     lines.append(f"{costs}, at {LIST_PRICES}")
@@ -29,14 +29,15 @@ def flip_in_words(flip: Flip, now_s: float) -> list[str]:
 
 def _standing(flip: Flip, now_s: float) -> str:
     ago = format_duration(max(0.0, now_s - flip.asked_at_s))
-    asked = f"asked for by {flip.by} {ago} ago, at {format_instant(flip.asked_at_s)}"
+    asked = f"asked for by {flip.by} {ago} ago ({format_time(flip.asked_at_s, now_s)} UTC)"
     match flip.phase:
         case Phase.ASKED:
             return f"is to become {flip.asked_for}, {asked}; whether AWS took it is not known yet"
         case Phase.CHANGING:
             return f"on its way to {flip.asked_for}, {asked}"
         case Phase.ON_TARGET:
-            since = f" since {format_instant(flip.reached_at_s)}" if flip.reached_at_s is not None else ""
+            at_s = flip.reached_at_s
+            since = "" if at_s is None else f" since {format_time(at_s, now_s)} UTC"
             return f"{'stays' if flip.stays else 'is on'} {flip.target}{since}, {asked}"
 
 
@@ -56,11 +57,9 @@ def quota_in_words(spent: Sequence[Spent], now_s: float) -> list[str]:
     used = f"{len(spent)} of AWS's {QUOTA} modifications in 24 h {'is' if len(spent) == 1 else 'are'} used"
     if not spent:
         return [used]
-    each = ", ".join(f"{format_clock(one.at_s)} by {one.by}" for one in spent)
+    each = ", ".join(f"{format_time(one.at_s, now_s)} by {one.by}" for one in spent)
     free_s = free_from_s(spent)
-    when = (
-        "when the last is over" if free_s is None or free_s <= now_s else f"from {format_instant(free_s)} on"
-    )
+    when = "when the last is over" if free_s is None or free_s <= now_s else format_when(free_s, now_s, "UTC")
     return [f"{used} ({each}); the next is free {when}"]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 from burstctl.asking import is_confirmed, require_somebody_to_ask
 from burstctl.choosing import Drawn, Request, draw_up
@@ -16,6 +16,7 @@ from burstctl.paragraphs import COLUMNS, hang
 from burstctl.plan_document import PLAN_SCHEMA, hold_document, plan_document, totals_document
 from burstctl.plan_words import plan_in_words, totals_in_words
 from burstctl.planned import DryAnswer, Planned
+from burstctl.returning import last_pass_words, return_warning
 from burstctl.telling import tell_holds
 from burstctl.volume_words import LONGEST_SENTENCE, id_and_name
 from burstwatch.adapters.delivery import deliver
@@ -23,15 +24,9 @@ from burstwatch.adapters.ec2_modify import Accepted, Allowed
 from burstwatch.core.flips import Direction
 from burstwatch.core.orders import Order
 from burstwatch.core.outcome import Done, Outcome
-from burstwatch.core.policy import Mode
 from burstwatch.core.target import Wish
 from burstwatch.core.words import format_instant, printable
 from burstwatch.flip import WORKERS, carry_out
-
-_WHO_RETURNS: Final = "nobody brings it back but a watchdog that may act: burstctl watch --act, or the stack"
-_NOBODY_RETURNS: Final = (
-    "nobody brings it back but burstctl flip-back: the policy's mode.highest stops the rest"
-)
 
 
 def modify(desk: Desk, request: Request) -> Exit:
@@ -67,7 +62,9 @@ def _show_plans(desk: Desk, drawn: Drawn, *, asks: bool = False) -> None:
     elif planned and asks:
         say(text, as_it_is=True)
     now_s = desk.shell.clock()
-    tell_holds(desk.shell.ledger.holds(now_s), {each.volume_id for each in planned})
+    for line in return_warning(desk, drawn.wanted, now_s):
+        say(line)
+    tell_holds(desk.shell.ledger.holds(now_s), now_s, {each.volume_id for each in planned})
 
 
 def _question(drawn: Drawn) -> str:
@@ -158,7 +155,7 @@ def _end(desk: Desk, request: Request, drawn: Drawn, outcomes: Mapping[str, Outc
     elif outcomes:
         show("\n".join(line for each in drawn.wanted for line in _result(each, every[each.volume_id])))
     _complain(desk, drawn)
-    _say_what_follows(desk, request, outcomes)
+    _say_what_follows(desk, outcomes)
     return exit_of_outcomes(every.values(), has_failed=drawn.has_failed, exit_zero=desk.options.exit_zero)
 
 
@@ -195,21 +192,15 @@ def _complain(desk: Desk, drawn: Drawn) -> None:
         complain(printable(failure, LONGEST_SENTENCE))
 
 
-def _say_what_follows(desk: Desk, request: Request, outcomes: Mapping[str, Outcome]) -> None:
-    """How to see what becomes of it, and who brings it back."""
-    who_returns = _WHO_RETURNS if desk.shell.policy.mode.highest is Mode.AUTO else _NOBODY_RETURNS
+def _say_what_follows(desk: Desk, outcomes: Mapping[str, Outcome]) -> None:
+    """How to see what becomes of it."""
     begun = [i for i, outcome in outcomes.items() if outcome.done in (Done.FLIPPED, Done.FLIPPED_BACK)]
     if not begun:
-        if request.lasts is not None and any(each.done is Done.NONE for each in outcomes.values()):
-            say(who_returns)
         return
     which = begun[0] if len(begun) == 1 else "VOLUME"
-    say(f"it takes minutes to hours; what becomes of it: burstctl history {which}")
-    roster = desk.shell.ledger.roster()
-    seen = "none so far" if roster is None else f"the last at {format_instant(roster.tick_s)}"
+    say(f"AWS's progress: burstctl history {which}")
+    seen = last_pass_words(desk, desk.shell.clock())
     say(f"it is followed by a watchdog that sweeps with this ledger (burstctl watch, or the stack); {seen}")
-    if request.lasts is not None:
-        say(who_returns)
 
 
 def _document(desk: Desk, request: Request, drawn: Drawn, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
@@ -228,5 +219,6 @@ def _document(desk: Desk, request: Request, drawn: Drawn, outcomes: Mapping[str,
         "missing": list(drawn.missing),
         "failures": list(drawn.failures),
         "holds": [hold_document(hold) for hold in shell.ledger.holds(now_s)],
+        "warnings": return_warning(desk, [each for each in drawn.planned if each.is_wanted], now_s),
         "api_calls": shell.calls.calls,
     }

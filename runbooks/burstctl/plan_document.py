@@ -12,6 +12,7 @@ from burstwatch.core.orders import Plan
 from burstwatch.core.outcome import Outcome
 from burstwatch.core.prices import PriceChange, usd_per_hour
 from burstwatch.core.target import TargetRefusal
+from burstwatch.core.windows import expected_flip
 from burstwatch.core.words import format_instant
 
 PLAN_SCHEMA: Final = "burstwatch.plan/v1"
@@ -35,6 +36,7 @@ def plan_document(planned: Planned, outcome: Outcome | None = None) -> dict[str,
         "usd_more_for_the_stay": _usd_for_the_stay(planned),
         "stays": plan.stay.stays if plan.stay else None,
         "stay_reason": plan.stay.reason if plan.stay else None,
+        **_duration_document(planned),
         "return_after": instant_or_none(order.return_after_s),
         "modifications_used": len(planned.spent),
         "refusals": [refusal_document(refusal) for refusal in plan.refusals],
@@ -42,6 +44,19 @@ def plan_document(planned: Planned, outcome: Outcome | None = None) -> dict[str,
         "undo": planned.undo,
         "dry_run": _answer_document(planned.answer),
         "outcome": outcome_document(outcome) if outcome else None,
+    }
+
+
+def _duration_document(planned: Planned) -> dict[str, Any]:
+    """How long AWS is expected to take and how long the credits last; null where nothing is changed."""
+    plan = planned.plan
+    if plan.target is None or plan.extends:
+        return dict.fromkeys(("expected_least_s", "expected_most_s", "time_to_empty_s"))
+    expected = expected_flip(plan.facts.volume.size_gib, planned.lead)
+    return {
+        "expected_least_s": round(planned.lead.least.total_seconds()),
+        "expected_most_s": round(expected.total_seconds()),
+        "time_to_empty_s": None if plan.order.empty_s is None else round(plan.order.empty_s),
     }
 
 

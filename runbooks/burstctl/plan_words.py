@@ -10,13 +10,13 @@ from burstwatch.adapters.ec2_modify import Allowed
 from burstwatch.core.flips import Direction
 from burstwatch.core.guards import QUOTA, Guard, Refusal
 from burstwatch.core.orders import Plan
-from burstwatch.core.policy import Mode
 from burstwatch.core.prices import Configuration, VolumeType, usd_per_hour
 from burstwatch.core.spans import format_span
 from burstwatch.core.target import Offer, TargetRefusal
 from burstwatch.core.volume import BURST_IOPS
 from burstwatch.core.want import can_burst
-from burstwatch.core.words import format_instant
+from burstwatch.core.windows import duration_sentence
+from burstwatch.core.words import format_until, format_when
 
 _CENT: Final = 0.01
 
@@ -29,13 +29,13 @@ def plan_in_words(planned: Planned, *, is_alone: bool) -> str:
     if plan.target is not None and not under_way:
         change = f"only how long{_so_far(plan)}" if plan.extends else f"{plan.now} -> {plan.target}"
         topics += [("Change", [change]), ("Why", [*reasons_of(plan), *_warnings(plan)])]
-        topics.append(("Cost", _costs(planned)))
+        topics += [("Takes", _takes(planned)), ("Cost", _costs(planned))]
     if plan.choice is not None and is_alone:
         topics.append(("Beside", _alternatives(plan.choice.alternatives, plan.target)))
     if plan.target is not None and not under_way:
         topics += [("Then", _then(planned)), ("Quota", [] if plan.extends else [_quota(planned)])]
     topics += [
-        ("Refused", [refusal_words(refusal) for refusal in planned.refusals]),
+        ("Refused", [refusal_words(refusal, plan.facts.now_s) for refusal in planned.refusals]),
         ("Overrides", [f"{guard}: {plan.order.why}" for guard in plan.overridden]),
         ("AWS", [_answer_words(planned.answer)] if planned.answer else []),
         ("Undo", [planned.undo] if planned.undo else []),
@@ -50,7 +50,7 @@ def _under_way(plan: Plan) -> list[str]:
     is_refused = any(refusal.guard is Guard.MODIFICATION_IN_PROGRESS for refusal in plan.refusals)
     if plan.order.direction is Direction.OUT or flip is None or not (flip.is_under_way and is_refused):
         return []
-    asked = f"asked for by {flip.by} at {format_instant(flip.asked_at_s)}"
+    asked = f"asked for by {flip.by} {format_when(flip.asked_at_s, plan.facts.now_s, 'UTC')}"
     if flip.direction is Direction.BACK:
         return [f"on its way back to {flip.asked_for} already, {asked}"]
     back = f"when it is there, burstctl flip-back {plan.order.volume_id} makes it {flip.original} again"
@@ -82,13 +82,13 @@ def _so_far(plan: Plan) -> str:
     until_s = flip.return_after_s
     span = "it stays" if flip.stays else "until it is calm"
     if until_s is not None:
-        span = f"until {format_instant(until_s)}"
+        span = format_until(until_s, plan.facts.now_s)
     return f"; so far {span}, asked for by {flip.by}"
 
 
-def refusal_words(refusal: Refusal) -> str:
+def refusal_words(refusal: Refusal, now_s: float) -> str:
     """The guard, why it refuses, and when it ends."""
-    ends = "" if refusal.ends_at_s is None else f"; it ends {format_instant(refusal.ends_at_s)}"
+    ends = "" if refusal.ends_at_s is None else f"; it ends {format_when(refusal.ends_at_s, now_s, 'UTC')}"
     return f"{refusal.guard}: {refusal.reason}{ends}"
 
 
@@ -104,7 +104,8 @@ def _warnings(plan: Plan) -> list[str]:
     since_s = plan.facts.state.contested_at_s
     if since_s is None:
         return _about_iops(plan)
-    changed = f"Somebody else changed it, seen {format_instant(since_s)}: this releases it."
+    seen = format_when(since_s, plan.facts.now_s, "UTC")
+    changed = f"Somebody else changed it, seen {seen}: this releases it."
     return [changed, *_about_iops(plan)]
 
 
@@ -126,6 +127,15 @@ def difference_words(usd_more: float) -> str:
     if abs(usd_more) < _CENT / 100:
         return "the same"
     return f"{usd(abs(usd_more))} {'more' if usd_more > 0 else 'less'}"
+
+
+def _takes(planned: Planned) -> list[str]:
+    """How long AWS is expected to take, beside how long the credits last."""
+    plan = planned.plan
+    if plan.extends:
+        return []
+    size_gib, empty_s = plan.facts.volume.size_gib, plan.order.empty_s
+    return [duration_sentence(size_gib, planned.lead, empty_s=empty_s)]
 
 
 def _costs(planned: Planned) -> list[str]:
@@ -160,15 +170,13 @@ def _then(planned: Planned) -> list[str]:
         unknown = ["its burst balance is unknown until the first fresh datapoint"] if is_burst else []
         return [*unknown, *_again(planned)]
     until_s = plan.order.return_after_s
-    if until_s is None or planned.is_stopped:
+    if until_s is None or not planned.returns_by_itself:
         return [plan.stay.reason]
-    lines = [f"{plan.stay.reason}, not before {format_instant(until_s)}"]
-    if plan.facts.wishes.mode is not Mode.AUTO:
-        lines.append("it is not opted in by tag: a watch --act brings it back, a deployed role may not")
+    now_s = plan.facts.now_s
+    lines = [f"{plan.stay.reason}, at the earliest {format_when(until_s, now_s, 'UTC')}"]
     if planned.returns_from_s is not None:
-        lines.append(
-            f"AWS's quota lets the watchdog bring it back from {format_instant(planned.returns_from_s)} on"
-        )
+        from_words = format_when(planned.returns_from_s, now_s, "UTC")
+        lines.append(f"AWS's quota lets the watchdog bring it back {from_words}")
     return lines
 
 

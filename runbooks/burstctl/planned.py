@@ -10,8 +10,9 @@ from burstctl.command import Options
 from burstwatch.adapters.ec2_modify import Allowed, Refused, Unclear
 from burstwatch.core.flips import QUOTA_SPAN_S, Direction, Spent
 from burstwatch.core.guards import AUTOMATIC_QUOTA, Guard, Refusal, all_spent
-from burstwatch.core.orders import Plan
+from burstwatch.core.orders import Plan, returns_by_itself
 from burstwatch.core.prices import US_EAST_1, Configuration, PriceChange
+from burstwatch.core.windows import LeadPolicy
 
 DryAnswer: TypeAlias = Allowed | Refused | Unclear
 """What AWS says to a dry run."""
@@ -30,6 +31,7 @@ class Planned:
     plan: Plan
     region: str
     options: Options
+    lead: LeadPolicy
     lasts: timedelta | None = None
     answer: DryAnswer | None = None
     moved_out_again: str | None = None
@@ -66,6 +68,11 @@ class Planned:
         told = [refusal.guard for refusal in self.plan.refusals]
         untold = {Guard.NO_CHANGE_NEEDED} if Guard.MODIFICATION_IN_PROGRESS in told else set()
         return [refusal for refusal in self.plan.refusals if refusal.guard not in untold]
+
+    @property
+    def returns_by_itself(self) -> bool:
+        """Whether a watchdog that may act brings it back."""
+        return returns_by_itself(self.plan) and not self.is_stopped
 
     @property
     def returns_from_s(self) -> int | None:

@@ -10,17 +10,22 @@ from typing import Final, NamedTuple
 from burstctl.marks import is_moving, mark_of
 from burstctl.volume_words import LONGEST_NAME, name_of
 from burstwatch.core import words
-from burstwatch.core.assess import UnknownReason
+from burstwatch.core.assess import Assessment, UnknownReason
 from burstwatch.core.decide import Decision
+from burstwatch.core.forecast import standing_words
 from burstwatch.core.levels import Level
 from burstwatch.core.report import Report, sort_by_urgency
-from burstwatch.core.words import format_clock
+from burstwatch.core.volume import BUCKET_CREDITS
+from burstwatch.core.words import format_roughly, format_time, format_when
 
 MOST_ROWS: Final = 20
 """More volumes than this are shown as far as they matter; the rest is counted."""
 
 WIDE: Final = 116
 """From this width on there is a line to a volume, below it there are two."""
+
+_ROOMY: Final = 140
+"""From this width on there is room for the bound beside the estimate."""
 
 _LEAST_NAME: Final = 8
 _VOLUME_COLUMNS: Final = 21
@@ -29,7 +34,6 @@ _BAR_CELLS: Final = 5
 _NAME_AT: Final = 2
 _MARK_AT: Final = 5
 GAP: Final = "  "
-_DAY_S: Final = 24 * 3600
 
 STYLES: Final = {
     Level.EXHAUSTED: "bold white on red",
@@ -41,6 +45,8 @@ STYLES: Final = {
 }
 FAULT_STYLE: Final = "magenta"
 MARK_STYLE: Final = "blue"
+CHANGING: Final = "changing"
+CHANGING_STYLE: Final = "cyan"
 
 UNKNOWN_WORDS: Final = {
     UnknownReason.DETACHED: "detached",
@@ -103,9 +109,10 @@ def wide_table(report: Report, *, width: int | None, everything: bool, bar: str 
     """
     shown, notes = _chosen(report, everything=everything)
     marks = [mark_of(decision, report) for decision in shown]
+    dry_columns = None if width is None or width >= _ROOMY else _DRY_COLUMNS
     table = Table(
         titles=("LEVEL", "VOLUME", "NAME", "BALANCE", "DRY (UTC)", "DRAIN/S", "BASELINE", "GIB", "INSTANCE"),
-        lines=[_wide_line(decision, report.now_s, bar) for decision in shown],
+        lines=[_wide_line(decision, report.now_s, bar, dry_columns) for decision in shown],
         right_aligned=frozenset({"BALANCE", "DRAIN/S", "BASELINE", "GIB"}),
         notes=notes,
     )
@@ -164,13 +171,21 @@ def cut(text: str, width: int) -> str:
     return text.rstrip() + "…"
 
 
+def level_word(decision: Decision) -> str:
+    """The level as people are shown it: while AWS changes the volume, its balance is not what counts."""
+    return CHANGING if decision.is_changing else str(decision.level)
+
+
 def shown_name(decision: Decision, width: int = LONGEST_NAME) -> str:
     """What people call the volume, on at most so many columns; empty where nobody has named it."""
     return cut(name_of(decision.assessment.volume, min(width, LONGEST_NAME)), width)
 
 
-def dry_words(decision: Decision, now_s: float) -> str:
-    """``about 18:05, not before 17:58``, or why there is no saying; a calm volume goes without the bound."""
+def dry_words(decision: Decision, now_s: float, width: int | None = None) -> str:
+    """``in 14 min (18:05), not before 17:58``, or why there is no estimate.
+
+    The bound is left out of a calm volume, of one that refills, and where it does not fit in ``width``.
+    """
     assessment = decision.assessment
     if assessment.unknown_reason is not None:
         return UNKNOWN_WORDS[assessment.unknown_reason]
@@ -178,33 +193,27 @@ def dry_words(decision: Decision, now_s: float) -> str:
     soonest_s, empty_s = assessment.forecast.soonest_empty_s, assessment.forecast.time_to_empty_s
     if soonest_s is None:
         return UNKNOWN_WORDS[UnknownReason.CANNOT_RUN_DRY]
+    if assessment.forecast.refills:
+        return _refill_words(assessment)
     if empty_s is None:
-        when = _standing_words(assessment.forecast.drain_per_s)
+        when = standing_words(assessment.forecast.drain_per_s)
     elif empty_s <= 0:
-        return "now"
+        return "credits exhausted" if decision.is_changing else "now"
     else:
-        when = _empty_words(empty_s, now_s)
-    return when if decision.level is Level.OK else f"{when}, {bound_words(soonest_s, now_s)}"
+        when = format_when(now_s + empty_s, now_s)
+    whole = f"{when}, not before {format_time(now_s + soonest_s, now_s)}"
+    is_short = decision.level is Level.OK or (width is not None and columns(whole) > width)
+    return when if is_short else whole
 
 
-def bound_words(soonest_s: float, now_s: float) -> str:
-    """``not before 17:58``; a bound that is more than a day away is no time of today."""
-    if soonest_s < _DAY_S:
-        return f"not before {format_clock(now_s + soonest_s)}"
-    return f"not within {int(soonest_s // 3600)} h"
-
-
-def _empty_words(empty_s: float, now_s: float) -> str:
-    if empty_s < _DAY_S:
-        return f"about {format_clock(now_s + empty_s)}"
-    hours = round(empty_s / 3600)
-    return f"in {hours} h" if hours < 3 * 24 else f"in {hours // 24:,} d"
-
-
-def _standing_words(drain_per_s: float | None) -> str:
-    if drain_per_s is None:
-        return "no trend yet"
-    return "refilling" if round(drain_per_s) < 0 else "not draining"
+def _refill_words(assessment: Assessment) -> str:
+    """That it refills, and how long that takes at its present rate."""
+    assert assessment.forecast is not None
+    rate = -(assessment.forecast.drain_per_s or 0.0)
+    if round(rate) < 1:
+        return standing_words(assessment.forecast.drain_per_s)
+    missing = BUCKET_CREDITS - (assessment.credits_left or 0.0)
+    return f"refilling, full in {format_roughly(missing / rate)}"
 
 
 def _chosen(report: Report, *, everything: bool) -> tuple[list[Decision], list[str]]:
@@ -249,16 +258,16 @@ def _lowest(decisions: Iterable[Decision]) -> str:
     return _percent(min(d.assessment.balance_pct for d in decisions if d.assessment.balance_pct is not None))
 
 
-def _wide_line(decision: Decision, now_s: float, bar: str | None) -> list[Cell]:
+def _wide_line(decision: Decision, now_s: float, bar: str | None, dry_columns: int | None) -> list[Cell]:
     assessment = decision.assessment
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     style = _style(decision)
     return [
-        Cell(str(decision.level), style),
+        Cell(level_word(decision), style),
         Cell(assessment.volume.volume_id),
         Cell(shown_name(decision)),
         Cell(_balance(decision, bar), _bar_style(style)),
-        Cell(dry_words(decision, now_s), "" if decision.level.is_alerting else "dim"),
+        Cell(dry_words(decision, now_s, dry_columns), "" if decision.level.is_alerting else "dim"),
         Cell("" if drain is None else f"{drain:,.0f}".replace("-0", "0")),
         Cell(f"{assessment.baseline_iops:,}" if assessment.volume.is_gp2 else ""),
         Cell(f"{assessment.volume.size_gib:,}"),
@@ -268,13 +277,14 @@ def _wide_line(decision: Decision, now_s: float, bar: str | None) -> list[Cell]:
 
 def _narrow_lines(decision: Decision, report: Report, bar: str | None) -> list[list[Cell]]:
     assessment = decision.assessment
-    style, name, dry = _style(decision), shown_name(decision), dry_words(decision, report.now_s)
+    style, name = _style(decision), shown_name(decision)
+    dry = dry_words(decision, report.now_s, _DRY_COLUMNS)
     mark = mark_of(decision, report)
     is_calm = not (mark or _is_urgent(decision) or decision.level is Level.WATCH)
     if is_calm and name:
         dry = f"{dry} ({shown_name(decision, _DRY_COLUMNS - len(dry) - 3)})"
     first = [
-        Cell(str(decision.level), style),
+        Cell(level_word(decision), style),
         Cell(assessment.volume.volume_id),
         Cell(_balance(decision, bar), _bar_style(style)),
         Cell(cut(dry, _DRY_COLUMNS), "" if decision.level.is_alerting else "dim"),
@@ -296,7 +306,7 @@ def _flow(decision: Decision) -> str:
     assessment = decision.assessment
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     baseline = f"baseline {assessment.baseline_iops:,}"
-    if decision.level is Level.EXHAUSTED:
+    if decision.level is Level.EXHAUSTED and not decision.is_changing:
         return f"pinned to {baseline}"
     if drain is None or not round(drain):
         return baseline
@@ -304,6 +314,8 @@ def _flow(decision: Decision) -> str:
 
 
 def _style(decision: Decision) -> str:
+    if decision.is_changing:
+        return CHANGING_STYLE
     return FAULT_STYLE if decision.assessment.is_fault else STYLES[decision.level]
 
 

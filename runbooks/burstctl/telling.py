@@ -7,6 +7,7 @@ from typing import Final
 
 from burstctl.output import complain, say
 from burstctl.overriding import page_hints
+from burstctl.table import CHANGING, level_word
 from burstctl.volume_words import id_and_name
 from burstwatch.core.cadence import describe_spacing
 from burstwatch.core.cost import USD_PER_METRIC, usd_per_month_now
@@ -15,7 +16,7 @@ from burstwatch.core.flips import Hold
 from burstwatch.core.levels import Level
 from burstwatch.core.outcome import Done
 from burstwatch.core.report import Report
-from burstwatch.core.words import format_clock, format_duration, format_instant, printable
+from burstwatch.core.words import format_clock, format_duration, format_instant, format_until, printable
 
 _MOST_LINES: Final = 10
 _LONGEST: Final = 600
@@ -27,7 +28,7 @@ _DONE_WORDS: Final = {
     Done.IN_FLIGHT: "in flight",
 }
 _BY_URGENCY: Final = (
-    Level.EXHAUSTED, Level.CRITICAL, Level.WARNING, Level.WATCH, Level.OK, Level.UNKNOWN,
+    Level.EXHAUSTED, Level.CRITICAL, Level.WARNING, CHANGING, Level.WATCH, Level.OK, Level.UNKNOWN,
 )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def tell(report: Report) -> None:
     if report.decisions or not report.failures:
         say(_totals(report))
         say(_effort(report))
-    tell_holds(report.holds)
+    tell_holds(report.holds, report.now_s)
     if report.ignored:
         say(f"ignored by tag: {_some(sorted(report.ignored))}")
     _tell_outcomes(report)
@@ -53,20 +54,20 @@ def tell_pass(report: Report, tick_s: int) -> None:
     age_s = report.newest_datapoint_age_s
     newest = "" if age_s is None else f"; newest datapoint {format_duration(age_s)} old{_oldest(report)}"
     say(f"{format_clock(tick_s)} UTC: {seen}{_count_outcomes(report)}{newest}")
-    tell_holds(report.holds)
+    tell_holds(report.holds, report.now_s)
     _tell_outcomes(report)
 
 
-def tell_holds(holds: Iterable[Hold], volume_ids: Collection[str] | None = None) -> None:
+def tell_holds(holds: Iterable[Hold], now_s: float, volume_ids: Collection[str] | None = None) -> None:
     """Say which holds are in force: on everything, and on these volumes (None: on any)."""
     found = [h for h in holds if h.volume_id is None or volume_ids is None or h.volume_id in volume_ids]
-    _say_each("hold", (printable(hold_words(hold), _LONGEST) for hold in found))
+    _say_each("hold", (printable(hold_words(hold, now_s), _LONGEST) for hold in found))
 
 
-def hold_words(hold: Hold) -> str:
-    """Who holds what, until when and why."""
+def hold_words(hold: Hold, now_s: float) -> str:
+    """Who holds what, for how long and why."""
     what = "everything" if hold.volume_id is None else hold.volume_id
-    return f"{what} is kept as it is until {format_instant(hold.until_s)}, by {hold.by}: {hold.reason}"
+    return f"{what} is kept as it is {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
 
 
 def _count_outcomes(report: Report) -> str:
@@ -103,7 +104,7 @@ def tell_failures(report: Report) -> None:
 
 def count_levels(decisions: Iterable[Decision]) -> str:
     """``1 critical, 3 ok``, most urgent first."""
-    counts = Counter(decision.level for decision in decisions)
+    counts = Counter(map(level_word, decisions))
     return ", ".join(f"{counts[level]:,} {level}" for level in _BY_URGENCY if counts[level])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 from time import monotonic
 from typing import Final
 
@@ -16,6 +17,7 @@ from burstctl.telling import tell_failures, tell_pages, tell_pass
 from burstwatch.core.alerts import make_policy_rejected
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger import Change, EntryKind, LedgerEntry
+from burstwatch.core.presence import MARK_EVERY_S, make_mark
 from burstwatch.core.report import Report
 from burstwatch.core.words import format_clock, format_instant
 from burstwatch.settings import Clock
@@ -72,6 +74,7 @@ class Watch:
         self._exit_zero = exit_zero
         self._tell = tell
         self._keeper: PolicyKeeper | None = None
+        self._marked_s = -inf
         self.exit_code = Exit.FINE
 
     def run(self, stop: StopSignal, *, passes: int | None) -> None:
@@ -111,6 +114,7 @@ class Watch:
         began = monotonic()
         failed = PassEnded(result=PassResult.FAILED, at_s=now_s)
         try:
+            self._mark(now_s)
             report = run_tick(self._shell(now_s, stop), tick_s=tick_s, now_s=now_s)
         except BurstwatchError as error:
             self.exit_code = Exit.FAILED
@@ -139,6 +143,13 @@ class Watch:
             report=report,
             is_policy_rejected=self._keeper is not None and self._keeper.is_rejected,
         )
+
+    def _mark(self, now_s: float) -> None:
+        """Let ``burstctl flip --for`` see that a watchdog is at work which will return the volume."""
+        shell = self._desk.shell
+        if shell.modifier is not None and now_s - self._marked_s >= MARK_EVERY_S:
+            shell.ledger.commit([make_mark(now_s)], channels=())
+            self._marked_s = now_s
 
     def _shell(self, now_s: float, stop: StopSignal) -> Shell:
         """The shell of one pass: with the policy as its file is now, or was when it was last good."""

@@ -143,7 +143,7 @@ def test_a_refusal_names_its_guard_its_reason_and_its_end_in_every_pass(desk, la
         assert ran.code == 4
         assert f"refused: {volume_id} (etcd-1): held: everything is on hold by" in ran.err
         assert "INC-42, until 2026-11-21T18:00:00Z" in ran.err
-        assert "hold: everything is kept as it is until 2026-11-21T18:00:00Z, by" in ran.err
+        assert "hold: everything is kept as it is for 24 h (until 18:00 Sat UTC), by" in ran.err
         assert "refused: held" in ran.out
         assert "how to go on: runbooks/FlipRefused.md#held" in ran.err
     assert "flip refused: etcd-1" in first.err
@@ -275,7 +275,7 @@ def test_assess_shows_where_flips_and_holds_stand(desk, lab):
     rows = {line.split()[1]: line for line in ran.out.splitlines()}
     assert "-> io1, 3,750 IOPS" in rows[flipped]
     assert " held " in rows[held]
-    assert f"hold: {held} is kept as it is until 2026-11-21T00:00:00Z, by" in ran.err
+    assert f"hold: {held} is kept as it is for 6 h (until 00:00 Sat UTC), by" in ran.err
     assert desk.run("assess", "--json").document["volumes"][0]["flip"]["target"]["volume_type"] == "io1"
 
 
@@ -288,7 +288,7 @@ def test_the_pause_after_a_failure_is_not_told_as_a_refusal(desk, lab):
 
     second = desk.run("watch", "--act", "--once")
 
-    assert "tries again from 2026-11-20T18:01:00Z on, if that is still wanted and no guard" in " ".join(
+    assert "tries again in 1 min (18:01 UTC), if that is still wanted and no guard" in " ".join(
         first.err.split()
     )
     assert f"refused: {volume_id} (etcd-1): cooldown: the last attempt failed" in second.err

@@ -181,8 +181,34 @@ def test_a_flipped_volume_is_advised_on_as_well_and_kept(desk, lab):
     assert f"burstctl flip {dry}" in said
 
 
-def test_a_critical_volume_is_advised_io2(desk, lab):
+def test_a_critical_volume_is_advised_what_its_alert_proposes(desk, lab):
     etcd = add(lab, "etcd-0", "steady:200", tags={"burstwatch:critical": "true"})
+    advised = desk.run("advise", "--json").document
+    found = volume_in(advised, etcd)
+    desk.run("watch", "--once")
+    with desk.open_ledger() as ledger:
+        bodies = [entry.body for entry in ledger.entries(etcd)]
+    proposed = [b["evidence"]["to"] for b in bodies if b.get("kind") == "CriticalVolumeOnBurstStorage"]
+    assert [each["volume_type"] for each in proposed] == ["gp3"]
+    assert found["advised"]["volume_type"] == "gp3"
+    # 45.00 on io2, as below, and 8.12 on gp3
+    assert found["usd_per_month_more_on_io2"] == pytest.approx(45.0 - 8.12)
+    assert advised["totals"]["critical"] == {
+        "volumes": 1,
+        "usd_per_month_difference": pytest.approx(8.12 - 10.0),
+        "usd_per_month_more_on_io2": pytest.approx(45.0 - 8.12),
+    }
+    said = " ".join(desk.run("advise").out.split())
+    assert (
+        "Of that, 1 critical $1.88 less; io2 for the critical, for durability: $36.88 a month more." in said
+    )
+    whole = " ".join(desk.run("advise", etcd).out.split())
+    assert "For durability, io2 with 500 IOPS is an option: $36.88 more a month than that." in whole
+
+
+def test_a_critical_volume_that_asks_for_io2_is_advised_io2(desk, lab):
+    tags = {"burstwatch:critical": "true", "burstwatch:target": "io2"}
+    etcd = add(lab, "etcd-0", "steady:200", tags=tags)
     found = volume_in(desk.run("advise", "--json").document, etcd)
     # nobody knows its throughput, so it keeps its 128 MiB/s: 128 / 0.256; 12.5 + 500 x 0.065
     assert found["advised"] == {"volume_type": "io2", "iops": 500, "throughput_mib_s": None}

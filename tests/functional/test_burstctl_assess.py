@@ -29,9 +29,9 @@ def test_volumes_are_shown_most_urgent_first_with_the_estimate_and_the_bound(des
     header, first, second, third = ran.out.splitlines()
     assert " ".join(header.split()) == "LEVEL VOLUME NAME BALANCE DRY (UTC) DRAIN/S BASELINE GIB INSTANCE"
     assert first.split()[:3] == ["critical", critical, "ci-7"]
-    assert "33.0 %  about 18:10, not before 18:10    2,700       300  100  i-0" in first
+    assert "33.0 %  in 10 min (18:10), not before 18:10    2,700       300  100  i-0" in first
     assert second.split()[:3] == ["warning", warning, "build-3"]
-    assert "41.0 %  about 18:40, not before 18:12      900       300  100  i-0" in second
+    assert "41.0 %  in 40 min (18:40), not before 18:12      900       300  100  i-0" in second
     assert third.split()[:1] == ["ok"]
     assert "100.0 %  not draining" in third
     assert ran.code == 3

@@ -62,6 +62,8 @@ def test_the_plan_says_what_why_for_how_much_and_what_undoes_it(desk, lab):
         "Why       3,000 IOPS: what it serves at best; its demand of 1,200 was not held",
         "            back.",
         "          128 MiB/s: what it has.",
+        "Takes     AWS is expected to take 15 min to 50 min for 100 GiB; empty in about",
+        "            40 min; reduce load until then.",
         "Cost      $10.00 a month ($0.0137 an hour) -> $8.12 a month ($0.0111 an hour)",
         "          $1.88 less each month",
         "          $0.02 less for the 6h asked for",
@@ -69,10 +71,8 @@ def test_the_plan_says_what_why_for_how_much_and_what_undoes_it(desk, lab):
         "          io1   io1 with 3,000 IOPS                        $207.50 a month",
         "          io2   io2 with 3,000 IOPS                        $207.50 a month",
         "          stay  gp2                                         $10.00 a month",
-        "Then      returns when the time asked for is over and its load is calm, not",
-        "            before 2026-11-21T00:00:00Z",
-        "          it is not opted in by tag: a watch --act brings it back, a deployed",
-        "            role may not",
+        "Then      returns when the time asked for is over and its load is calm, at the",
+        "            earliest in 6 h (00:00 Sat UTC)",
         "Quota     0 of AWS's 4 modifications in 24 h are used, this is number 1",
         "AWS       allows it to this identity (dry run)",
         f"Undo      burstctl flip-back {volume_id} --region us-east-1",
@@ -151,19 +151,51 @@ def test_after_a_yes_aws_is_asked_once_and_told_who_wanted_it(desk, lab):
     assert ran.out.endswith(
         f"{volume_id} (ci-7): AWS has begun to make it gp3 with 3,750 IOPS and\n  128 MiB/s\n"
     )
-    assert f"what becomes of it: burstctl history {volume_id}" in ran.err
-    assert "nobody brings it back" not in ran.err
+    assert f"AWS's progress: burstctl history {volume_id}" in ran.err
+    assert "WARNING" not in ran.err, "no time is asked for, so it is to stay"
     assert desk.kinds(volume_id) == ["intent", "accepted"]
     with desk.open_ledger() as ledger:
         state = ledger.states()[volume_id]
     assert (state.flip.by, state.spent[0].by) == ("anna (user/moto)", "anna (user/moto)")
 
 
-def test_a_volume_flipped_for_a_time_needs_a_watchdog_and_that_is_said(desk, lab):
-    ran = desk.run("flip", add_critical(lab), "--for", "6h", "--yes")
+def test_a_volume_that_nothing_will_return_is_warned_of_before_the_question(desk, lab):
+    volume_id = add_critical(lab)
+    desk.run("watch", "--passes", "1")
+    asked = []
 
-    assert "nobody brings it back but a watchdog that may act: burstctl watch --act, or the stack" in ran.err
-    assert "(burstctl watch, or the stack); none so far" in ran.err
+    ran = desk.run("flip", volume_id, "--for", "6h", answer="n", meanwhile=lambda: asked.append(1))
+
+    said = " ".join(ran.err.split())
+    warning = (
+        f"WARNING: nothing will return {volume_id} when the time is over: no watchdog with --act is at work"
+        " on this ledger (last pass now (18:00 UTC))"
+    )
+    assert asked, "somebody was asked"
+    assert warning in said
+    assert f"return it yourself: burstctl flip-back {volume_id} --region us-east-1" in said
+    assert "brings it back" not in said + ran.out, "one answer, not two"
+
+
+def test_where_a_watchdog_that_may_act_is_at_work_there_is_no_warning(desk, lab):
+    volume_id = add_calm(lab)
+    desk.run("watch", "--act", "--passes", "1")
+
+    ran = desk.run("flip", volume_id, "--for", "6h", "--yes", "--json")
+
+    assert ran.document["warnings"] == []
+    assert "WARNING" not in ran.err
+
+
+def test_a_watchdog_that_may_act_and_ended_long_ago_returns_nothing(desk, lab):
+    volume_id = add_calm(lab)
+    desk.run("watch", "--act", "--passes", "1")
+    lab.clock.advance(AN_HOUR_S)
+
+    ran = desk.run("flip", volume_id, "--for", "6h", "--yes", "--json")
+
+    warning, *_ = ran.document["warnings"]
+    assert warning.endswith("(last pass 60 min ago (18:00 UTC))")
 
 
 def test_what_was_shown_is_what_is_asked_for_even_if_the_demand_has_changed(desk, lab):
@@ -338,7 +370,7 @@ def test_a_hold_refuses_and_shows_and_can_be_overridden_for_a_reason(desk, lab):
 
     assert refused.code == 4
     assert "Refused   held: it is on hold by anna (user/moto): restore test; it ends" in refused.out
-    assert f"hold: {volume_id} is kept as it is until 2026-11-21T00:00:00Z, by anna" in refused.err
+    assert f"hold: {volume_id} is kept as it is for 6 h (until 00:00 Sat UTC), by anna" in refused.err
     assert "to do it all the same: --override held --reason TEXT" in refused.err
     assert "how to go on: runbooks/FlipRefused.md#held" in refused.err
     assert desk.run("flip", volume_id, "--yes", "--exit-zero").code == 0
@@ -578,10 +610,10 @@ def test_what_is_still_on_its_way_is_said_to_be_and_not_priced_as_a_change(desk,
     assert (early.code, again.code) == (4, 4)
     early_words, again_words = (" ".join(ran.out.split()) for ran in (early, again))
     target = "gp3 with 3,000 IOPS and 128 MiB/s"
-    by = "asked for by anna (user/moto) at 2026-11-20T18:00:00Z"
+    by = "asked for by anna (user/moto) 1 min ago (18:00 UTC)"
     assert f"Now on its way to {target}, {by}" in early_words
     assert f"when it is there, burstctl flip-back {volume_id} makes it gp2 again" in early_words
-    assert "Now on its way back to gp2 already, asked for by anna (user/moto) at" in again_words
+    assert "Now on its way back to gp2 already, asked for by anna (user/moto) " in again_words
     for ran, words in ((early, early_words), (again, again_words)):
         assert "Refused modification_in_progress: a modification of it is " in words
         assert not [each for each in ("Change", "Cost", "->", "no_change_needed") if each in words + ran.err]
@@ -649,7 +681,7 @@ def test_a_volume_that_is_what_is_wanted_already_is_only_kept_so_for_that_long(d
     assert "1 volume: 0 to be modified, 1 kept as it is" in said
     assert "Quota" not in said
     assert "Keep 1 volume? [y/N]" in ran.err
-    assert "nobody brings it back but a watchdog that may act" in ran.err
+    assert f"WARNING: nothing will return {volume_id} when the time is over" in ran.err
     # 19:00 and six hours
     assert "is kept gp3 with 3,000 IOPS and 128 MiB/s until 2026-11-21T01:00:00Z, asked for by anna" in said
     assert asked(lab) == before
@@ -659,7 +691,7 @@ def test_a_volume_that_is_what_is_wanted_already_is_only_kept_so_for_that_long(d
     story = " ".join(desk.run("history", volume_id).out.split())
     assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in story
     again = " ".join(desk.run("flip", volume_id, "--for", "9h", "--dry-run").out.split())
-    assert "only how long; so far until 2026-11-21T01:00:00Z, asked for by anna (user/moto) " in again
+    assert "only how long; so far for 6 h (until 01:00 Sat UTC), asked for by anna (user/moto) " in again
 
 
 def test_how_long_can_be_said_while_it_is_on_its_way(desk, lab):
@@ -712,7 +744,7 @@ def test_what_is_only_kept_uses_up_nothing_and_its_return_counts_from_what_is_us
 
     assert "only how long" in kept
     assert "AWS's quota lets the watchdog" not in kept
-    assert "AWS's quota lets the watchdog bring it back from 2026-11-21T18:00:00Z on" in another
+    assert "AWS's quota lets the watchdog bring it back in 22 h (18:00 Sat UTC)" in another
 
 
 @pytest.mark.parametrize("is_away", [False, True])
@@ -728,9 +760,9 @@ def test_where_the_policy_stops_all_flips_a_time_is_no_promise(desk, lab, is_awa
     assert (
         f"returns by burstctl flip-back {volume_id} only: the policy's mode.highest, propose, stops" in said
     )
-    assert "not before" not in said
+    assert "at the earliest" not in said
     assert "watch --act" not in said + ran.err
-    assert "nobody brings it back but burstctl flip-back" in ran.err
+    assert f"return it yourself:\n    burstctl flip-back {volume_id}" in ran.err
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
@@ -834,7 +866,7 @@ def test_a_persons_flip_releases_what_others_changed_and_says_so_before(desk, la
     ran = desk.run("flip", volume_id, "--for", "2h", "--yes")
 
     said = " ".join(ran.out.split())
-    assert "Somebody else changed it, seen 2026-11-20T19:01:00Z: this releases it." in said
+    assert "Somebody else changed it, seen 30 h ago (19:01 Fri UTC): this releases it." in said
     assert ran.code == 0
     with desk.open_ledger() as ledger:
         assert ledger.states()[volume_id].contested_at_s is None

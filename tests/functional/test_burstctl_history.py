@@ -76,13 +76,13 @@ def test_where_a_flipped_volume_stands_now(desk, lab):
 
     said = story(desk, volume_id)
 
-    assert "Flip is on gp3 with 3,750 IOPS and 128 MiB/s since 2026-11-20T19:00:00Z" in said
+    assert "Flip is on gp3 with 3,750 IOPS and 128 MiB/s since 19:00 UTC" in said
     assert "it was gp2, which is kept in mind until it is that again" in said
-    assert "anna (user/moto) wants it so until 2026-11-21T00:00:00Z, then until it is calm" in said
+    assert "anna (user/moto) wants it so for 5 h (until 00:00 Sat UTC), then until it is calm" in said
     # 1.87 / 730 for one hour
     assert "costs $1.87 more a month than before; so far $0.0026 more, at us-east-1 list prices" in said
-    assert f"Hold {volume_id} is kept as it is until 2026-11-20T20:00:00Z, by anna (user/moto)" in said
-    assert "19:00 it is put on hold until 2026-11-20T20:00:00Z by anna (user/moto): restore test" in said
+    assert f"Hold {volume_id} is kept as it is for 60 min (until 20:00 UTC), by anna (user/moto)" in said
+    assert "19:00 it is put on hold for 60 min (until 20:00 UTC) by anna (user/moto): restore test" in said
 
 
 def test_what_was_refused_failed_or_is_not_clear(desk, lab):
@@ -97,7 +97,7 @@ def test_what_was_refused_failed_or_is_not_clear(desk, lab):
 
     assert "is not moved to gp3: held" in story(desk, refused)
     assert "was not changed to gp3" in story(desk, failed)
-    assert "1 attempt; the watchdog makes none before 2026-11-20T18:01:00Z" in story(desk, failed)
+    assert "1 attempt; the watchdog makes the next in 1 min (18:01 UTC)" in story(desk, failed)
     assert "and the answer was lost" in story(desk, unclear)
     assert "whether AWS took it is not known yet" in story(desk, unclear)
 
@@ -109,7 +109,7 @@ def test_a_hold_on_everything_belongs_to_the_story_of_each(desk, lab):
     desk.run("release", "--all")
 
     said = story(desk, volume_id)
-    assert "everything is put on hold until 2026-11-20T19:00:00Z by anna (user/moto): INC-42" in said
+    assert "everything is put on hold for 60 min (until 19:00 UTC) by anna (user/moto): INC-42" in said
     assert "the hold on everything is lifted by anna (user/moto); it was: INC-42" in said
     assert "knows of nothing that happened" in desk.run("history", untouched).err
 

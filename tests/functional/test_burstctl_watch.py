@@ -90,7 +90,7 @@ def test_a_second_time_nobody_is_told_again(desk, lab):
     ran = desk.run("watch", "--once")
 
     assert ran.code == 3
-    assert "dry at about" not in ran.err
+    assert "dry in about" not in ran.err
 
 
 def test_many_alerts_at_once_are_one_digest(desk, lab):

@@ -155,35 +155,71 @@ def test_a_minute_above_the_baseline_is_a_burst_though_no_balance_shows_it(least
     assert advise(a_case(200, usage)).verdict is Verdict.MOVE  # 200 GiB sustain 600
 
 
-def test_a_critical_volume_gets_io2_sized_by_what_it_serves():
+def test_a_critical_volume_gets_gp3_as_its_alert_proposes_and_io2_is_an_option():
     advice = advise(a_case(100, a_usage(800, 20), is_critical=True))
+    assert (advice.verdict, advice.target) == (Verdict.MOVE, gp3())
+    assert advice.reasons[0] == "It is tagged critical: gp3 depends on no burst credits."
+    assert advice.options["io2"].configuration == io2(1_000)
+    assert advice.usd_more_on_io2 == 77.50 - advice.price.after_usd_per_month
+
+
+def test_a_critical_volume_that_never_bursts_leaves_burst_storage_all_the_same():
+    # 200 GiB that serve 210 MiB/s: gp3 with as much throughput costs more than gp2
+    usage = a_usage(50, 210)
+    assert advise(a_case(200, usage)).verdict is Verdict.STAY
+    critical = advise(a_case(200, usage, is_critical=True))
+    assert critical.target.volume_type is VolumeType.GP3
+
+
+def test_a_volume_that_is_not_critical_has_no_price_for_durability():
+    assert advise(a_case(100, a_usage(800, 20))).usd_more_on_io2 is None
+
+
+def test_the_sum_is_split_by_what_is_critical():
+    etcd = advise(a_case(100, a_usage(800, 20), is_critical=True, critical_type=VolumeType.IO2))
+    others = [advise(a_case(100, a_usage(800, 20))) for _ in range(3)]
+    fleet = sum_advice([etcd, *others])
+    assert (fleet.count, fleet.critical_count) == (4, 1)
+    assert fleet.critical == etcd.price
+    assert fleet.others.difference_usd_per_month == pytest.approx(
+        3 * others[0].price.difference_usd_per_month
+    )
+    assert fleet.price.difference_usd_per_month == pytest.approx(
+        fleet.critical.difference_usd_per_month + fleet.others.difference_usd_per_month
+    )
+
+
+def test_a_critical_volume_that_asks_for_io2_gets_it_sized_by_what_it_serves():
+    advice = advise(a_case(100, a_usage(800, 20), is_critical=True, critical_type=VolumeType.IO2))
     assert advice.target == io2(1_000)  # 800 x 1.25; 25 MiB/s take 98 of them
     assert advice.price.after_usd_per_month == 77.50  # 12.5 + 65
-    assert advice.reasons[0] == "It is tagged critical, which asks for io2."
+    assert advice.reasons[0] == "It is tagged critical: io2 depends on no burst credits."
     assert any("Within a minute it may ask for more than 1,000 IOPS" in risk for risk in advice.risks)
 
 
 def test_throughput_asks_for_iops_of_io2():
-    advice = advise(a_case(100, a_usage(100, 100), is_critical=True))
+    advice = advise(a_case(100, a_usage(100, 100), is_critical=True, critical_type=VolumeType.IO2))
     # 100 x 1.25 = 125 MiB/s at 0.256 each
     assert advice.target == io2(489)
     assert reachable_mib_s(advice.target, 100) >= 125
 
 
 def test_a_critical_volume_too_small_for_io2_gets_gp3_and_hears_why():
-    advice = advise(a_case(3, a_usage(800, 20, **BURSTS), is_critical=True))
+    case = a_case(3, a_usage(800, 20, **BURSTS), is_critical=True, critical_type=VolumeType.IO2)
+    advice = advise(case)
     assert advice.target == gp3()
     assert "io2 does not fit its size" in advice.reasons[0]
 
 
 def test_a_critical_volume_may_name_another_type():
-    advice = advise(a_case(100, a_usage(800, 20), is_critical=True, critical_type=VolumeType.GP3))
-    assert advice.target == gp3()
+    advice = advise(a_case(100, a_usage(800, 20), is_critical=True, critical_type=VolumeType.IO1))
+    assert advice.target.volume_type is VolumeType.IO1
 
 
 def test_a_critical_io2_that_serves_and_costs_no_more_stays():
     volume = a_volume_as(io2(1_000))
-    assert advise(a_case(usage=a_usage(800, 20), volume=volume, is_critical=True)).verdict is Verdict.STAY
+    case = a_case(usage=a_usage(800, 20), volume=volume, is_critical=True, critical_type=VolumeType.IO2)
+    assert advise(case).verdict is Verdict.STAY
 
 
 def test_need_beyond_gp3_gets_io2():

@@ -274,6 +274,7 @@ def test_what_was_held_back_may_want_more_than_anybody_knows(usage, is_risk):
 def test_an_io2_below_the_burst_makes_a_second_of_a_full_burst_wait(iops, is_risk):
     volume = a_volume_as(Configuration(volume_type=VolumeType.IO2, iops=iops), size_gib=100)
     case = a_case(volume=volume, usage=a_usage(iops * 0.85, 100), is_critical=True)
+    case = replace(case, critical_type=VolumeType.IO2)
     advice = advise(case)
     assert advice.target.iops == iops
     assert any("Within a minute" in risk for risk in advice.risks) is is_risk

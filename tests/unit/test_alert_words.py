@@ -5,6 +5,7 @@ from test_alerts import HERE, an_alert
 
 from burstwatch.core.alerts import AlertKind, forecast_words, further_commands, make_digest, sentences, title
 from burstwatch.core.levels import Level
+from burstwatch.core.words import format_instant
 from conftest import at
 
 SEE_WHY = ("See why", "burstctl explain vol-0a1 --region us-east-1")
@@ -48,10 +49,7 @@ def a_forecast(soonest_s=None, span_s=None, drain_per_s=None):
     """Seconds from noon, and the instants they are."""
     instants = {"soonest_empty": soonest_s, "time_to_empty": span_s}
     as_text = {
-        f"{name}_at": None
-        if s is None
-        else f"2026-11-2{0 if s < DAY_S / 2 else 1}T{s // HOUR_S + 12:02}:00:00Z"
-        for name, s in instants.items()
+        f"{name}_at": None if s is None else format_instant(at("12:00") + s) for name, s in instants.items()
     }
     return {f"{name}_s": s for name, s in instants.items()} | as_text | {"drain_per_s": drain_per_s}
 
@@ -60,11 +58,13 @@ def a_forecast(soonest_s=None, span_s=None, drain_per_s=None):
     ("forecast", "words"),
     [
         (a_forecast(0, 0), "dry now"),
-        (a_forecast(0), "not draining"),
-        (a_forecast(59), "not draining"),
-        (a_forecast(60), "not draining; not dry before 12:00 UTC"),
-        (a_forecast(HOUR_S, 2 * HOUR_S), "dry at about 14:00, not before 13:00 UTC"),
-        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "not dry before 13:00 UTC, at this pace at about 14:00"),
+        (a_forecast(0), "no trend yet"),
+        (a_forecast(59, drain_per_s=0.0), "not draining"),
+        (a_forecast(60, drain_per_s=0.4), "not draining; not dry before 12:01 UTC"),
+        (a_forecast(60, drain_per_s=486.0), "no steady drain; not dry before 12:01 UTC"),
+        (a_forecast(60, drain_per_s=-90.0), "refilling; not dry before 12:01 UTC"),
+        (a_forecast(HOUR_S, 2 * HOUR_S), "dry in about 2 h (14:00), not before 13:00 UTC"),
+        (a_forecast(HOUR_S, 2 * HOUR_S + 1), "not dry before 13:00 UTC, at this pace in about 2 h (14:00)"),
     ],
 )
 def test_the_forecast_in_words_at_its_edges(forecast, words):
@@ -72,11 +72,16 @@ def test_the_forecast_in_words_at_its_edges(forecast, words):
 
 
 @pytest.mark.parametrize(
-    ("span_s", "says"), [(DAY_S, "at about 12:00"), (DAY_S + 1, "at about 2026-11-21 12:00")]
+    ("span_s", "says"),
+    [
+        (11 * HOUR_S, "in about 11 h (23:00)"),
+        (13 * HOUR_S, "in about 13 h (01:00 Sat)"),
+        (3 * DAY_S, "in about 3 d (12:00 Mon)"),
+        (14 * DAY_S, "in about 14 d (12:00 4 Dec)"),
+    ],
 )
-def test_more_than_a_day_ahead_the_date_is_told(span_s, says):
-    forecast = a_forecast(HOUR_S, span_s) | {"time_to_empty_at": "2026-11-21T12:00:00Z"}
-    assert forecast_words(forecast).endswith(says)
+def test_a_time_that_is_not_today_carries_its_day(span_s, says):
+    assert forecast_words(a_forecast(HOUR_S, span_s)).endswith(says)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +92,10 @@ def test_more_than_a_day_ahead_the_date_is_told(span_s, says):
         (a_forecast(90), "dry in 2 min at the earliest"),
         (a_forecast(0, 0), "dry now"),
         (a_forecast(0, 29), "dry in about 1 min"),
-        (a_forecast(0, 2 * HOUR_S), "dry in about 120 min"),
+        (a_forecast(0, 2 * HOUR_S), "dry in about 2 h"),
         (a_forecast(HOUR_S, 2 * HOUR_S + 1), "dry in 60 min at the earliest"),
-        (a_forecast(2 * HOUR_S), "dry in 120 min at the earliest"),
-        (a_forecast(2 * HOUR_S + 60), "dry in 2 h 01 min at the earliest"),
+        (a_forecast(2 * HOUR_S), "dry in 2 h at the earliest"),
+        (a_forecast(2 * HOUR_S + 60), "dry in 2 h at the earliest"),
     ],
 )
 def test_the_title_says_how_much_time_is_left_at_its_edges(forecast, left):

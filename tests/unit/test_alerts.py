@@ -163,6 +163,13 @@ def test_an_alert_is_one_document():
                 "is_particular": None,
                 "not_read": None,
             },
+            "changing_to": None,
+            "changing_since": None,
+            "expected_least_s": 900,
+            # 15 min, and 6 h for each of 100 / 1,024 TiB
+            "expected_most_s": 3_009,
+            "duration": "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min; reduce"
+            " load until then.",
             "mode": "propose",
             "tag_faults": [],
             "proposal": a_draining_alert().evidence["proposal"],
@@ -358,13 +365,13 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
 @pytest.mark.parametrize(
     ("balance", "words"),
     [
-        (draining_to(18, 3, count=20), "dry at about 12:05, not before 12:05 UTC"),
+        (draining_to(18, 3, count=20), "dry in about 5 min (12:05), not before 12:05 UTC"),
         # 50 % at 0.9 % a minute: 55.6 min; at 3 % a minute 16.7 min; less one.
-        (draining_to(50, 0.9, count=40), "dry at about 12:54, not before 12:15 UTC"),
+        (draining_to(50, 0.9, count=40), "dry in about 55 min (12:54), not before 12:15 UTC"),
         (balances(*[50.0] * 20), "not draining; not dry before 12:15 UTC"),
         (balances(*[0.0] * 20), "dry now"),
-        # 90 % at 0.06 % a minute: 25 h, so the date is told as well.
-        (draining_to(90, 0.06), "not dry before 12:29 UTC, at this pace at about 2026-11-21 12:59"),
+        # 90 % at 0.06 % a minute: 25 h, so the day is told as well.
+        (draining_to(90, 0.06), "not dry before 12:29 UTC, at this pace in about 25 h (12:59 Sat)"),
     ],
 )
 def test_the_forecast_in_words(balance, words):
@@ -381,9 +388,11 @@ def test_a_draining_volume_in_words():
     assert title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
     assert sentences(alert) == [
         "Critical because at this pace it is dry within 15 min; it was ok.",
-        "Burst balance 18.0 % (972,000 credits) at 11:59 UTC; dry at about 12:05, not before 12:05 UTC.",
+        "Burst balance 18.0 % (972,000 credits) at 11:59 UTC; dry in about 5 min (12:05), not before"
+        " 12:05 UTC.",
+        "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min; reduce load until then.",
         "It is draining at 2,700 credits/s; baseline 300 IOPS (100 GiB).",
-        "It has been draining since 11:40 UTC at least.",
+        "The drain began at 11:40 UTC or earlier.",
         "gp3 with 3,000 IOPS and 128 MiB/s costs $8.12 a month instead of $10.00"
         " (us-east-1 list prices of 2026-09-30).",
     ]
@@ -454,6 +463,8 @@ def test_an_exhausted_volume_says_what_it_is_pinned_to():
     assert title(alert) == "exhausted: vol-0a1 is out of credits, pinned to 100 IOPS (i-0a1)"
     assert sentences(alert)[1:] == [
         "Burst balance 0.0 % (0 credits) at 11:59 UTC; dry now.",
+        "AWS is expected to take 15 min to 17 min for 8 GiB; its credits are exhausted; reduce load until"
+        " then.",
         "Its balance stands still; baseline 100 IOPS (8 GiB).",
         "gp3 with 3,000 IOPS and 128 MiB/s costs $0.76 a month instead of $0.80"
         " (us-east-1 list prices of 2026-09-30).",
@@ -469,7 +480,7 @@ def test_a_recovered_volume_says_how_it_is_now():
     assert title(alert) == "recovered: vol-0a1 (i-0a1)"
     assert sentences(alert)[0].endswith("; it was critical.")
     assert sentences(alert)[1:] == [
-        "Burst balance 50.0 % (2,700,000 credits) at 11:59 UTC; not draining; not dry before 12:16 UTC.",
+        "Burst balance 50.0 % (2,700,000 credits) at 11:59 UTC; refilling; not dry before 12:16 UTC.",
         "It is refilling at 450 credits/s; baseline 450 IOPS (150 GiB).",
     ]
 
@@ -541,7 +552,7 @@ IDS = "(vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210)"
         (AlertKind.WINDOW_MISSED, f"window missed: ci-7 would be ready 25 min late for nightly {IDS}"),
         (
             AlertKind.WINDOW_STARTING,
-            "window: nightly from 2026-11-20T12:30:00Z, 1 volume in us-east-1",
+            "window: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
         ),
     ],
 )
@@ -559,8 +570,8 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
                 " no more, $8.12 a month, gp2 $10.00).",
                 # 128 MiB/s are 3 above the free 125, at $0.04: 8.00 + 0.12 - 10.00, over 730 hours.
                 "It was gp2; this costs $1.88 a month less, $0.0026 an hour (us-east-1 list prices).",
-                "AWS takes minutes to hours, at times a day; while it optimizes, the volume performs between"
-                " the two.",
+                "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 13 min; reduce load"
+                " until then. While it optimizes, the volume performs between the two.",
             ],
             None,
         ),
@@ -581,7 +592,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
                 "Wanted: gp3 with 3,000 IOPS and 128 MiB/s, because critical: at this pace it is dry within"
                 " 15 min.",
                 "Refused: everything is on hold by anna: change freeze.",
-                "The watchdog tries again from 2026-11-20T18:00:00Z on, while that is wanted.",
+                "The watchdog tries again in 6 h (18:00 UTC), while that is wanted.",
             ],
             "burstctl explain vol-0123456789abcdef0 --region us-east-1",
         ),
@@ -590,7 +601,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
             [
                 "AWS says: an internal error of EBS.",
                 "It still is gp2, not io1 with 1,000 IOPS.",
-                "The watchdog tries again from 2026-11-20T12:01:00Z on, if that is still wanted and no guard"
+                "The watchdog tries again in 1 min (12:01 UTC), if that is still wanted and no guard"
                 " refuses.",
             ],
             "burstctl flip vol-0123456789abcdef0 --region us-east-1",
@@ -599,8 +610,8 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
             AlertKind.FLIP_STUCK,
             [
                 # 15 min at least, and 6 h for each of 100 / 1,024 TiB.
-                "15 min to 50 min were expected for 100 GiB, not promised.",
-                "On its way from gp2 to io1 with 1,000 IOPS since 2026-11-20T08:00:00Z.",
+                "AWS was expected to take 15 min to 50 min for 100 GiB; it promises no duration.",
+                "On its way from gp2 to io1 with 1,000 IOPS since 08:00 UTC.",
                 "That cannot be cancelled; while AWS optimizes, the volume performs between the two.",
             ],
             "aws ec2 describe-volumes-modifications --volume-ids vol-0123456789abcdef0 --region us-east-1",
@@ -628,6 +639,8 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
             [
                 "Without credits it serves 300 IOPS, not 3,000: what depends on it stalls.",
                 "It is in mode propose: moving it is left to people.",
+                "AWS is expected to take 15 min to 50 min for 100 GiB; empty in about 5 min; reduce load"
+                " until then.",
                 "gp3 with 3,000 IOPS and 128 MiB/s costs $8.12 a month instead of $10.00"
                 " (us-east-1 list prices of 2026-09-30).",
             ],
@@ -636,8 +649,8 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
         (
             AlertKind.WINDOW_MISSED,
             [
-                "Begun now, the flip is expected to be over at 2026-11-20T12:55:00Z, but window nightly"
-                " starts 2026-11-20T12:30:00Z.",
+                "Begun now, the flip is expected to be over in 55 min (12:55 UTC), but window nightly starts"
+                " in 30 min (12:30 UTC).",
                 "Until it is over the volume lives on its credits.",
                 "It is in mode auto: a watchdog that may act moves it, unless a guard refuses.",
             ],
@@ -646,7 +659,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
         (
             AlertKind.WINDOW_STARTING,
             [
-                "It lasts to 2026-11-20T20:00:00Z.",
+                "It lasts until 20:00 UTC.",
                 "Due now: vol-0123456789abcdef0.",
                 "In mode auto they are moved by a watchdog that may act; the others are left to people.",
             ],
@@ -741,7 +754,7 @@ def test_what_went_as_it_should_is_not_urgent_and_what_waits_for_people_is(kind,
 def test_a_window_started_by_hand_lasts_until_it_is_stopped():
     by_hand = a_window_state(start="11:30", by_hand=True, span=Span(NOON, UNTIL_STOPPED))
     alert = window_starting({VOLUME_ID: by_hand, "vol-2": by_hand})
-    assert title(alert) == "window: release from 2026-11-20T12:00:00Z, 2 volumes in us-east-1"
+    assert title(alert) == "window: release now (12:00 UTC), 2 volumes in us-east-1"
     assert sentences(alert)[0] == "It lasts until burstctl window stop release."
     assert (alert.evidence["ends_at"], alert.evidence["by_hand"]) == (None, True)
 
@@ -786,8 +799,7 @@ def test_what_aws_denies_says_who_lacks_what_and_who_tries_again():
     assert sentences(alert)[0].endswith("grant ec2:ModifyVolume to it, or use credentials that have it.")
     assert sentences(alert)[1:] == [
         "It still is gp2, not gp3 with 3,000 IOPS and 128 MiB/s.",
-        "The watchdog tries again from 2026-11-20T12:01:00Z on, if that is still wanted and no guard"
-        " refuses.",
+        "The watchdog tries again in 1 min (12:01 UTC), if that is still wanted and no guard refuses.",
     ]
     assert (alert.evidence["error_code"], alert.action) == (
         "UnauthorizedOperation",
@@ -862,7 +874,7 @@ def test_a_digest_in_words():
     said = sentences(digest)
     assert said[0].startswith("2 BurstBalanceExhausted, 25 BurstBalanceDraining, ")
     assert said[0].endswith(". Each is in the ledger; the most urgent:")
-    assert said[3] == "critical: vol-c24, balance unknown, dry at about 13:40 UTC"
+    assert said[3] == "critical: vol-c24, balance unknown, dry in 100 min (13:40 UTC)"
     assert (len(said), said[-1]) == (22, "and 9 more")
 
 
@@ -872,14 +884,14 @@ def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_
     assert title(digest) == "critical: 12 alerts at once in us-east-1"
     said = sentences(digest)
     # first the one with a time, of the rest the critical ones as they came, a warning, then good news
-    assert said[1] == "critical: ci-7, 18.0 %, dry at about 12:05 UTC (vol-0a1)"
+    assert said[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0a1)"
     assert said[2] == "flip refused: ci-7 is not moved to gp3: held (vol-0123456789abcdef0)"
     assert said[8:] == [
         "left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more (vol-0123456789abcdef0)",
         "host stalled: ci-7 stood still for 8.2 s, says its host (vol-0123456789abcdef0)",
         "flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
         "flipped back: ci-7 is on its way to gp2 (vol-0123456789abcdef0)",
-        "window: nightly from 2026-11-20T12:30:00Z, 1 volume in us-east-1",
+        "window: nightly in 30 min (12:30 UTC), 1 volume in us-east-1",
     ]
 
 
@@ -899,7 +911,7 @@ def test_a_digest_from_before_flips_can_be_told():
 
 def test_a_digest_says_what_each_volume_holds():
     alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(11)]
-    assert sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, dry at about 12:05 UTC (vol-0)"
+    assert sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0)"
 
 
 @pytest.mark.parametrize(("count", "said"), [(11, 12), (20, 21), (21, 22)])

@@ -58,8 +58,10 @@ def test_what_is_known_of_three_quarters_of_a_drain_is_told_of_all_of_it(minutes
     assert f"at 90.0 %; {span} it served" in said(served_min=minutes)
 
 
-@pytest.mark.parametrize(("after_s", "began"), [(DAY_S - 1, "11:00"), (DAY_S, "2026-11-20 11:00")])
-def test_a_drain_that_began_a_day_ago_has_its_date(after_s, began):
+@pytest.mark.parametrize(
+    ("after_s", "began"), [(HOUR_S, "11:00"), (13 * HOUR_S, "11:00 Fri"), (9 * DAY_S, "11:00 20 Nov")]
+)
+def test_a_drain_that_did_not_begin_today_has_its_day(after_s, began):
     assert said(time_s=int(at("11:00")) + after_s).startswith(f"The drain began at {began} UTC")
 
 

@@ -14,7 +14,15 @@ from conftest import GP2, GP3, a_volume, a_volume_as
 
 def an_advice(*, critical=False, **volume):
     """Of a volume nobody saw anything of: gp3 with 3,000 IOPS and the 128 MiB/s it has, or io2."""
-    return advise(Case(volume=a_volume(**volume), usage=None, prices=US_EAST_1, is_critical=critical))
+    return advise(
+        Case(
+            volume=a_volume(**volume),
+            usage=None,
+            prices=US_EAST_1,
+            is_critical=critical,
+            critical_type=VolumeType.IO2,
+        )
+    )
 
 
 def assignments(text):

@@ -174,7 +174,7 @@ def test_a_start_that_a_flip_begun_now_cannot_meet_is_told_once(mode):
     assert event.facts["late_s"] == 1_230
     assert event.facts["starts_at"] == "2026-11-20T12:30:00Z"
     assert event.facts["expected_at"] == "2026-11-20T12:50:30Z"
-    assert "2026-11-20T12:50:30Z" in event.details[0]
+    assert "in 50 min (12:50 UTC)" in event.details[0]
     assert event.details[1:] == ("Until it is over the volume lives on its credits.", WHO_MOVES[mode])
     assert moved(first.state, mode=mode, **LATE).events == ()
 
@@ -246,7 +246,7 @@ def test_a_start_that_a_flip_under_way_does_not_meet_is_told_once(mode, windows,
     [event] = first.events
     assert (event.kind, event.alert, event.action) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED, None)
     assert event.facts["expected_at"] == "2026-11-20T12:50:09Z"
-    assert "The flip under way is expected to be over at 2026-11-20T12:50:09Z" in event.details[0]
+    assert "The flip under way is expected to be over in " in event.details[0]
     assert event.details[1:] == (
         "Until it is over the volume performs between the two.",
         "critical: 18 % left.",
@@ -517,7 +517,7 @@ def test_a_return_that_a_hold_prevents_names_the_hold_and_what_lifts_it(volume_i
     found = moved(on_target(), assessment=seen_a_day_later(0), now=a_day_after(OVERDUE), hold=hold)
     [event] = found.events
     assert event.details[0] == (
-        "It should be back by now, but it is on hold by ann until 2026-11-21T18:00:00Z."
+        "It should be back by now, but it is on hold by ann for 6 h (until 18:00 UTC)."
     )
     assert event.action == f"burstctl release {'--all' if volume_id is None else volume_id}"
 
@@ -579,6 +579,7 @@ def test_the_event_of_a_critical_volume_says_what_it_costs_and_for_programs_what
     assert event.details == (
         "Without credits it serves 300 IOPS, not 3,000: what depends on it stalls.",
         "It is in mode propose: moving it is left to people.",
+        "AWS is expected to take 15 min to 50 min for 100 GiB.",
         "$8.12.",
     )
     assert event.facts == {

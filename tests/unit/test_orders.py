@@ -21,6 +21,7 @@ from burstwatch.core.orders import (
 from burstwatch.core.policy import FlipBackPolicy, FlipPolicy, Mode, ModePolicy, Policy
 from burstwatch.core.prices import Configuration, VolumeType
 from burstwatch.core.target import Demand, InstanceLimits, ReturnMode, Wish
+from burstwatch.core.windows import LeadPolicy
 from conftest import (
     GP2,
     GP3,
@@ -713,7 +714,7 @@ def intended(order=None, facts=None, **settings):
 
 def test_what_aws_took_is_under_way_and_used_up():
     record = a_modification(state="modifying", started="12:00:02")
-    state, event = accept(intended(), record, NOW_S + 60)
+    state, event = accept(intended(), record, NOW_S + 60, lead=LeadPolicy())
     assert (state.flip.phase, state.flip.started_at_s) == (Phase.CHANGING, NOW_S + 2)
     assert state.spent == (Spent(at_s=NOW_S + 2, by=WATCHDOG, direction=OUT),)
     assert event.kind is EntryKind.ACCEPTED
@@ -771,7 +772,7 @@ def test_a_refused_way_out_is_told_to_people_with_its_end(direction, is_told):
     event = refused_event(plan, refusal)
     assert (event.kind, event.alert is not None) == (EntryKind.REFUSED, is_told)
     assert "held" in event.summary
-    assert "2026-11-20T18:00:00Z" in " ".join(event.details)
+    assert "in 6 h (18:00 UTC)" in " ".join(event.details)
     assert event.facts["ends_at"] == "2026-11-20T18:00:00Z"
     assert event.facts["from"] == configuration_document(GP3)
     assert event.facts["original"] == configuration_document(GP2)

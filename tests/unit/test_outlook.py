@@ -182,7 +182,7 @@ def test_a_start_is_told_with_its_volumes_its_end_and_where():
     assert alert.evidence["volumes"] == ["vol-1", "vol-2"]
     assert alert.evidence["window"] == "release"
     told = " ".join((alert.evidence["summary"], *alert.evidence["details"]))
-    for words in ("release", "2026-11-20T12:30:00Z", "2026-11-20T14:00:00Z", "2 volumes", "vol-1, vol-2"):
+    for words in ("release", "in 30 min (12:30 UTC)", "until 14:00 UTC", "2 volumes", "vol-1, vol-2"):
         assert words in told
     assert alert.action == "burstctl window list --region eu-west-1"
     assert change.state is None

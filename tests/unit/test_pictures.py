@@ -212,19 +212,19 @@ def test_what_does_not_fit_loses_its_last_words_first(room, words):
     assert fitted("by anna: snapshot running", room) == words
 
 
-def test_a_forecast_of_days_is_no_time_of_today():
+def test_a_forecast_of_days_carries_its_day():
     # 0.05 % a minute: 97.05 % last 1,941 minutes
     slow = falling("09:00", 100, 0.05, 60)
     plotted = plotted_of(a_history(slow), start="09:00", now="10:00")
-    assert fan_words(plotted.chronology)[:2] == ["dry in", "32 h 21 min"]
-    assert state_words(plotted).endswith(", dry in 32 h")
+    assert fan_words(plotted.chronology)[:2] == ["dry in 32 h", "(18:21 Sat)"]
+    assert state_words(plotted).endswith(", dry in 32 h (18:21 Sat) UTC")
 
 
-def test_a_bound_that_is_more_than_a_day_away_is_no_time_of_today():
+def test_a_bound_that_is_more_than_a_day_away_carries_its_day():
     # 990 GiB earn 2,970: at 3,000/s the 97.05 % left last 5,240,700 / 30 = 174,690 s, 48 h 31 min
     slow = falling("09:00", 100, 0.05, 60)
     plotted = plotted_of(a_history(slow), start="09:00", now="10:00", volume=a_volume(990, **NAMED))
-    assert fan_words(plotted.chronology)[2:] == ["not within", "2 d 0 h"]
+    assert fan_words(plotted.chronology)[2:] == ["not before", "10:31 Sun"]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_bound_that_is_more_than_a_day_away_is_no_time_of_today():
         (a_flip(), "is on gp3 with 3,000 IOPS and 128 MiB/s since 10:30 UTC, asked for by watchdog"),
         (
             a_flip(stays=True, reached_at_s=int(at("10:30")) - 2 * 86_400),
-            "stays gp3 with 3,000 IOPS and 128 MiB/s since 11-18 10:30 UTC",
+            "stays gp3 with 3,000 IOPS and 128 MiB/s since 10:30 Wed UTC",
         ),
     ],
 )

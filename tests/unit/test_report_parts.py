@@ -243,7 +243,7 @@ def test_what_others_did_and_windows_are_put_in_words():
         ]
     )
     assert [deed.line for deed in deeds] == [
-        "is started until 2026-11-20T10:00:00Z by anna",
+        "is started for 2 h (until 10:00 UTC) by anna",
         "is stopped by anna",
         "is rejected, the last good one stays in force",
     ]

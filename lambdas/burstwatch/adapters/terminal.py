@@ -55,18 +55,23 @@ def render(alert: Alert) -> list[str]:
     for sentence in body_lines(shown):
         lines += fill(sentence.split(), _COLUMNS - len(_INDENT))
     if shown.action:
-        lines += ["What to do:", *(f"{_INDENT}{line}" for line in _fill_action(shown.action))]
+        lines += [
+            "What to do:",
+            *(f"{_INDENT}{line}" for line in fill_action(shown.action, _COLUMNS - 2 * len(_INDENT))),
+        ]
     for label, command in further_commands(shown):
-        lines += [f"{label}:", *(f"{_INDENT}{line}" for line in _fill_action(command))]
+        lines += [
+            f"{label}:",
+            *(f"{_INDENT}{line}" for line in fill_action(command, _COLUMNS - 2 * len(_INDENT))),
+        ]
     if shown.runbook:
         lines.append(f"Runbook: {shown.runbook}")
     lines.append(f"{format_instant(alert.time_s)}, alert {shown.alert_id}")
     return [first, *(f"{_INDENT}{line}" for line in lines)]
 
 
-def _fill_action(action: str) -> list[str]:
-    """A command stays one command for the shell it is pasted into."""
-    width = _COLUMNS - 2 * len(_INDENT)
+def fill_action(action: str, width: int) -> list[str]:
+    """An action on lines of at most so many columns; a command stays one for the shell it is pasted into."""
     if not is_command(action):
         return fill(action.split(), width)
     first, *rest = fill(_BEFORE_OPTION.split(action), width - len(_INDENT) - len(" \\"))

@@ -118,7 +118,7 @@ class Case:
     headroom_pct: float = 25.0
     instance: InstanceLimits | None = None
     is_critical: bool = False
-    critical_type: VolumeType = VolumeType.IO2
+    critical_type: VolumeType = VolumeType.GP3
     flipped_from: Configuration | None = None
     unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
 
@@ -167,6 +167,15 @@ class Advice:
         return self.verdict is Verdict.STAY and self.options[STAY].short is None
 
     @property
+    def usd_more_on_io2(self) -> float | None:
+        """What durability costs a critical volume: dollars a month more on io2; None if it is no option."""
+        io2 = self.options.get(VolumeType.IO2)
+        is_other = self.target.volume_type is not VolumeType.IO2
+        if not self.case.is_critical or io2 is None or io2.short is not None or not is_other:
+            return None
+        return io2.usd_per_month - self.price.after_usd_per_month
+
+    @property
     def urgency(self) -> tuple[int, float, str]:
         """Sorts by danger first, then by dollars either way."""
         return self.danger.rank, -abs(self.price.difference_usd_per_month), self.volume.volume_id
@@ -174,13 +183,21 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetAdvice:
-    """The sum of the advice: what all cost now and then, and whether anything is left to watch."""
+    """The sum of the advice: what all cost now and then, and whether anything is left to watch.
+
+    ``critical`` and ``others`` split ``price``, by the tag. ``usd_more_on_io2`` is what the critical volumes
+    for which io2 is an option cost more a month on it.
+    """
 
     count: int
     by_target: Mapping[str, int]
     undecided: int
     price: PriceChange
     nothing_left_to_watch: bool
+    critical_count: int
+    critical: PriceChange
+    others: PriceChange
+    usd_more_on_io2: float
 
 
 def is_advisable(volume: Volume) -> bool:
@@ -191,7 +208,8 @@ def is_advisable(volume: Volume) -> bool:
 def advise(case: Case) -> Advice:
     """The cheapest configuration that serves what the volume needs; of equal prices no change.
 
-    A critical volume gets its type, where its size allows that. Where nothing will do, it stays.
+    A critical volume gets its type, if its size allows that, so it never stays on burst credits for being
+    cheap; more durable io2 is an option beside it. Where nothing will do, it stays.
     """
     need = need_of(case)
     options = _options(case, need)
@@ -228,11 +246,19 @@ def sum_advice(advice: Sequence[Advice]) -> FleetAdvice:
         count=len(advice),
         by_target=by_target,
         undecided=sum(each.verdict is Verdict.UNDECIDED for each in advice),
-        price=PriceChange(
-            before_usd_per_month=round(sum(each.price.before_usd_per_month for each in advice), 6),
-            after_usd_per_month=round(sum(each.price.after_usd_per_month for each in advice), 6),
-        ),
+        price=_sum_prices(advice),
         nothing_left_to_watch=bool(advice) and all(each.is_off_credits for each in advice),
+        critical_count=sum(each.case.is_critical for each in advice),
+        critical=_sum_prices([each for each in advice if each.case.is_critical]),
+        others=_sum_prices([each for each in advice if not each.case.is_critical]),
+        usd_more_on_io2=round(sum(each.usd_more_on_io2 or 0.0 for each in advice), 6),
+    )
+
+
+def _sum_prices(advice: Sequence[Advice]) -> PriceChange:
+    return PriceChange(
+        before_usd_per_month=round(sum(each.price.before_usd_per_month for each in advice), 6),
+        after_usd_per_month=round(sum(each.price.after_usd_per_month for each in advice), 6),
     )
 
 
@@ -457,7 +483,7 @@ def _reasons(case: Case, need: Need, options: Mapping[str, Option], chosen: str)
     kind = options[chosen].configuration.volume_type
     stays = options[chosen].configuration == case.now
     if case.is_critical and kind is case.critical_type:
-        reasons.insert(0, f"It is tagged critical, which asks for {case.critical_type}.")
+        reasons.insert(0, f"It is tagged critical: {case.critical_type} depends on no burst credits.")
     elif case.is_critical:
         reasons.insert(0, f"It is tagged critical, but {case.critical_type} does not fit its size and load.")
     if not stays and short is not None:

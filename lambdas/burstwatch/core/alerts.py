@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final, Self
@@ -12,11 +12,12 @@ from burstwatch.core.assess import Assessment
 from burstwatch.core.cause_words import cause_sentences, describe_fall
 from burstwatch.core.causes import Fall
 from burstwatch.core.course import describe_course
+from burstwatch.core.forecast import standing_words
 from burstwatch.core.levels import Level
 from burstwatch.core.naming import claim_of, cluster_of, name_of, place_words
 from burstwatch.core.place import Place
 from burstwatch.core.volume import Volume
-from burstwatch.core.words import format_duration, format_instant
+from burstwatch.core.words import format_instant, format_roughly, format_time, format_when
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _MOST_NAMED_IN_DIGEST: Final = 20
@@ -320,6 +321,7 @@ def _digest_line(alert: Alert) -> dict[str, Any]:
         "time_to_empty_at": alert.forecast["time_to_empty_at"],
         "soonest_empty_at": alert.forecast["soonest_empty_at"],
         "summary": alert.evidence.get("summary"),
+        "changing_to": alert.evidence.get("changing_to"),
     }
 
 
@@ -370,29 +372,28 @@ def further_commands(alert: Alert) -> list[tuple[str, str]]:
 
 
 def forecast_words(forecast: Mapping[str, Any]) -> str | None:
-    """``dry at about 18:05, not before 17:58 UTC``; None where there is no forecast."""
+    """``dry in about 14 min (18:05), not before 17:58 UTC``; None where there is no forecast."""
     soonest, estimate = forecast.get("soonest_empty_at"), forecast.get("time_to_empty_at")
     if soonest is None:
         return None
     if forecast.get("soonest_empty_s") == 0 and forecast.get("time_to_empty_s") == 0:
         return "dry now"
-    span_s, bound = forecast["time_to_empty_s"], f"{_when(soonest, forecast['soonest_empty_s'])} UTC"
+    now_s = seconds_of(soonest) - forecast["soonest_empty_s"]
+    bound = f"{format_time(seconds_of(soonest), now_s)} UTC"
     if estimate is None:
+        standing = standing_words(forecast.get("drain_per_s"))
         is_close = forecast["soonest_empty_s"] < _A_MINUTE_S
-        return "not draining" if is_close else f"not draining; not dry before {bound}"
+        return standing if is_close else f"{standing}; not dry before {bound}"
+    span_s = forecast["time_to_empty_s"]
+    about = f"in about {format_roughly(span_s)} ({format_time(seconds_of(estimate), now_s)})"
     if span_s > _FAR_S:
-        return f"not dry before {bound}, at this pace at about {_when(estimate, span_s)}"
-    return f"dry at about {_when(estimate, span_s)}, not before {bound}"
+        return f"not dry before {bound}, at this pace {about}"
+    return f"dry {about}, not before {bound}"
 
 
-def _when(instant: str, span_s: float) -> str:
-    """The hour, with its date where that is more than a day ahead."""
-    is_near = span_s <= timedelta(days=1).total_seconds()
-    return _hour(instant) if is_near else instant[:16].replace("T", " ")
-
-
-def _hour(instant: str) -> str:
-    return instant[11:16]
+def seconds_of(instant: str) -> float:
+    """An instant of an alert as seconds of the epoch."""
+    return datetime.fromisoformat(instant).timestamp()
 
 
 def title(alert: Alert) -> str:
@@ -407,6 +408,8 @@ def title(alert: Alert) -> str:
         what = " ".join(filter(None, (shown, alert.evidence["summary"])))
         return f"{_LEADS[alert.kind]}: {what}{ids}"
     lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
+    if alert.kind is not AlertKind.RECOVERED and alert.evidence.get("changing_to"):
+        lead = "changing"
     again = "still " if alert.is_reminder else ""
     return f"{again}{lead}: {shown}{_what_happens(alert)}{ids}"
 
@@ -428,13 +431,26 @@ def _digest_title(alert: Alert) -> str:
 def _what_happens(alert: Alert) -> str:
     match alert.kind:
         case AlertKind.EXHAUSTED:
-            return f" is out of credits, pinned to {alert.reading['baseline_iops']:,} IOPS"
+            return _exhausted_words(alert)
         case AlertKind.RECOVERED:
             return ""
         case AlertKind.TELEMETRY_GAP:
             return " has no burst balance to read"
         case _:
-            return f", {_time_left(alert.forecast)}"
+            to = alert.evidence.get("changing_to")
+            return f", {_time_left(alert.forecast)}{f' while AWS makes it {to}' if to else ''}"
+
+
+def _exhausted_words(alert: Alert) -> str:
+    if to := alert.evidence.get("changing_to"):
+        return f" has no credits left while AWS makes it {to}"
+    if _is_refilling(alert.forecast):
+        return f" is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
+    return f" is out of credits, pinned to {alert.reading['baseline_iops']:,} IOPS"
+
+
+def _is_refilling(forecast: Mapping[str, Any]) -> bool:
+    return round(forecast.get("drain_per_s") or 0) < 0 and forecast.get("time_to_empty_s") is None
 
 
 def _time_left(forecast: Mapping[str, Any]) -> str:
@@ -442,14 +458,11 @@ def _time_left(forecast: Mapping[str, Any]) -> str:
     soonest_s, span_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
     if soonest_s is None:
         return "is draining"
+    if _is_refilling(forecast):
+        return standing_words(forecast["drain_per_s"])
     if span_s is None or span_s > _FAR_S:
-        return f"dry in {_span(soonest_s)} at the earliest"
-    return f"dry in about {_span(span_s)}" if span_s else "dry now"
-
-
-def _span(seconds: float) -> str:
-    minutes = round(seconds / _A_MINUTE_S)
-    return f"{max(1, minutes)} min" if seconds <= _FAR_S else format_duration(seconds)
+        return f"dry in {format_roughly(soonest_s)} at the earliest"
+    return f"dry in about {format_roughly(span_s)}" if span_s else "dry now"
 
 
 def sentences(alert: Alert) -> list[str]:
@@ -463,6 +476,7 @@ def sentences(alert: Alert) -> list[str]:
     said = [
         _because_sentence(alert),
         _reading_sentence(alert),
+        alert.evidence.get("duration"),
         _drain_sentence(alert),
         *cause_sentences(alert.evidence, time_s=alert.time_s),
         *alert.evidence.get("host_says", ()),
@@ -477,6 +491,9 @@ def _because_sentence(alert: Alert) -> str | None:
     because = alert.evidence.get("because")
     if because is None or alert.reading.get("burst_balance_pct") is None:
         return None
+    if alert.evidence.get("changing_to") and alert.level.is_alerting:
+        since = format_time(seconds_of(alert.evidence["changing_since"]), alert.time_s)
+        return f"Asked of AWS at {since} UTC; by its balance it would be {alert.level}: {because}."
     lead = f"{str(alert.level).capitalize()} because" if alert.level.is_alerting else "Now"
     return f"{lead} {because}" + (
         f"; it was {alert.previous_level}." if alert.previous_level is not alert.level else "."
@@ -515,7 +532,8 @@ def _reading_sentence(alert: Alert) -> str:
         return f"Balance unknown: {because}; it was {alert.previous_level}."
     words = forecast_words(alert.forecast)
     balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
-    return f"{balance} at {_hour(reading['datapoint_at'])} UTC; {words}."
+    at = format_time(seconds_of(reading["datapoint_at"]), alert.time_s)
+    return f"{balance} at {at} UTC; {words}."
 
 
 def _drain_sentence(alert: Alert) -> str | None:
@@ -534,13 +552,16 @@ def _rate(per_s: float) -> str:
 def _digest_sentences(alert: Alert) -> list[str]:
     counts = ", ".join(f"{count} {kind}" for kind, count in alert.evidence["by_kind"].items())
     named = alert.evidence["most_urgent"]
-    lines = [f"{counts}. Each is in the ledger; the most urgent:", *map(_digest_sentence, named)]
+    lines = [
+        f"{counts}. Each is in the ledger; the most urgent:",
+        *(_digest_sentence(line, alert.time_s) for line in named),
+    ]
     if (unnamed := alert.evidence["alerts"] - len(named)) > 0:
         lines.append(f"and {unnamed} more")
     return lines
 
 
-def _digest_sentence(line: Mapping[str, Any]) -> str:
+def _digest_sentence(line: Mapping[str, Any], now_s: int) -> str:
     name = called(line)
     shown, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
     if line.get("summary"):
@@ -549,5 +570,6 @@ def _digest_sentence(line: Mapping[str, Any]) -> str:
     balance = line["burst_balance_pct"]
     known = "balance unknown" if balance is None else f"{balance:.1f} %"
     runs_dry = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
-    dry = f", dry at about {_hour(line['time_to_empty_at'])} UTC" if runs_dry else ""
-    return f"{line['level']}: {shown}, {known}{dry}{volume_id}"
+    dry = f", dry {format_when(seconds_of(line['time_to_empty_at']), now_s, 'UTC')}" if runs_dry else ""
+    lead = "changing" if line.get("changing_to") else line["level"]
+    return f"{lead}: {shown}, {known}{dry}{volume_id}"

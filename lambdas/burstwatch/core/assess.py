@@ -98,6 +98,11 @@ class Assessment:
         return self.sample.value * CREDITS_PER_PCT if self.sample else None
 
     @property
+    def empty_s(self) -> float | None:
+        """The estimated time until it is empty, in seconds from now; None if it is not draining."""
+        return self.forecast.time_to_empty_s if self.forecast else None
+
+    @property
     def is_fault(self) -> bool:
         return self.unknown_reason is not None and self.unknown_reason.is_fault
 

@@ -13,9 +13,8 @@ from burstwatch.core.causes import (
     find_fall,
     operations_in,
 )
-from burstwatch.core.words import format_instant
+from burstwatch.core.words import format_instant, format_time
 
-_DAY_S: Final = 24 * 3600
 _EXACT_BELOW_KIB: Final = 10
 _NEARLY_ALL_PCT: Final = 99.5
 _A_MINUTE_S: Final = 60
@@ -95,11 +94,9 @@ def _meanwhile(drain: Mapping[str, Any]) -> str:
 
 
 def _began(drain: Mapping[str, Any], time_s: int) -> str:
-    began_at = drain["began_at"]
-    is_near = time_s - datetime.fromisoformat(began_at).timestamp() < _DAY_S
-    when = began_at[11:16] if is_near else began_at[:16].replace("T", " ")
+    when = format_time(datetime.fromisoformat(drain["began_at"]).timestamp(), time_s)
     if drain["is_longer"]:
-        return f"It has been draining since {when} UTC at least"
+        return f"The drain began at {when} UTC or earlier"
     return f"The drain began at {when} UTC, at {drain['from_pct']:.1f} %"
 
 

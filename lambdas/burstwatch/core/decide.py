@@ -29,12 +29,14 @@ from burstwatch.core.moves import Move, consider
 from burstwatch.core.place import Place
 from burstwatch.core.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.propose import Proposal, propose
+from burstwatch.core.samples import Series
 from burstwatch.core.stall import FRESH_S, Stall
 from burstwatch.core.story import Event, announce, describe_host, enter
 from burstwatch.core.tags import Wishes
 from burstwatch.core.volume import CREDITS_PER_PCT, Volume, refill_time_s, worst_drain_per_s
 from burstwatch.core.want import ActRule, Around, Want, act_rule, can_burst
-from burstwatch.core.words import format_duration
+from burstwatch.core.windows import duration_sentence, expected_flip
+from burstwatch.core.words import format_duration, format_instant
 
 NOTHING_AROUND: Final = Around()
 
@@ -104,6 +106,11 @@ class Decision:
         return self.assessment.volume.volume_id
 
     @property
+    def is_changing(self) -> bool:
+        """Whether AWS is asked to change the volume, or is at it: its balance is that of what it was."""
+        return self.flip is not None and self.flip.is_under_way
+
+    @property
     def metrics(self) -> int:
         """How many metrics of CloudWatch the next look at it reads."""
         if self.flip is not None and self.flip.phase is Phase.ON_TARGET:
@@ -147,6 +154,10 @@ def decide(
     before = state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
     if before.contested_at_s is not None:
         wishes = replace(wishes, mode=min(wishes.mode, Mode.PROPOSE, key=lambda mode: mode.rank))
+    step = Step(state=before)
+    if around.sighting is not None:
+        step = follow(before, around.sighting, policy=policy, now_s=look.now_s)
+    assessment = _without_old_balance(assessment, step.state)
     level = _level(assessment, before, policy)
     interval_s = _focus_interval(assessment, level, policy=policy)
     if _is_newly_silent(assessment, before, policy, now_s):
@@ -155,9 +166,6 @@ def decide(
     is_calm = state is None and level is Level.OK and interval_s is None
     if is_plain and (is_calm or _stays_unused(assessment, before, now_s)):
         return _stay_calm(assessment, level, wishes, policy)
-    step = Step(state=before)
-    if around.sighting is not None:
-        step = follow(before, around.sighting, policy=policy, now_s=look.now_s)
     step = replace(step, state=_with_news(step.state, around, look.now_s))
     after = _after(step.state, assessment, level, revision=max(before.revision + 1, now_s), now_s=now_s)
     if step.state.arrived_at_s != before.arrived_at_s:
@@ -256,6 +264,23 @@ def _hear(
         facts=stall.facts(now_s),
     )
     return replace(state, stall_told_at_s=now_s if alerts else told_s), event
+
+
+def _without_old_balance(assessment: Assessment, state: VolumeState) -> Assessment:
+    """What is known of a volume whose modification is completed: its gp2 bucket says nothing any more."""
+    flip = state.flip
+    if assessment.sample is None or assessment.volume.is_gp2 or flip is None or flip.is_under_way:
+        return assessment
+    reason = UnknownReason.NOT_BURSTABLE_TYPE
+    return replace(
+        assessment,
+        sample=None,
+        age_s=None,
+        spacing_s=None,
+        forecast=None,
+        balance=Series(),
+        unknown_reason=reason,
+    )
 
 
 def _level(assessment: Assessment, before: VolumeState, policy: Policy) -> Level:
@@ -568,6 +593,7 @@ def _make_alert(
         forecast=describe_forecast(assessment, look.now_s),
         evidence={"because": explain_level(assessment, level, policy)}
         | describe_evidence(assessment, fall)
+        | _describe_duration(decided, policy)
         | {
             "mode": str(wishes.mode),
             "tag_faults": list(wishes.faults),
@@ -579,6 +605,21 @@ def _make_alert(
         runbook=runbook_link(kind, policy.alerts.runbooks_url),
         console_url=look.place.volume_url(volume.volume_id),
     )
+
+
+def _describe_duration(decided: _Judged, policy: Policy) -> dict[str, object]:
+    """How long a flip is expected to take: of the one under way, or of the one that is proposed."""
+    flip, proposal, volume = decided.after.flip, decided.proposal, decided.assessment.volume
+    is_changing = flip is not None and flip.is_under_way
+    if not is_changing and (proposal is None or proposal.target is None):
+        return {}
+    return {
+        "changing_to": str(flip.asked_for) if flip is not None and is_changing else None,
+        "changing_since": format_instant(flip.asked_at_s) if flip is not None and is_changing else None,
+        "expected_least_s": round(policy.lead.least.total_seconds()),
+        "expected_most_s": round(expected_flip(volume.size_gib, policy.lead).total_seconds()),
+        "duration": duration_sentence(volume.size_gib, policy.lead, empty_s=decided.assessment.empty_s),
+    }
 
 
 def _focus_interval(assessment: Assessment, level: Level, *, policy: Policy) -> int | None:

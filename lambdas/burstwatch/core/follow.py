@@ -31,8 +31,8 @@ from burstwatch.core.prices import (
 from burstwatch.core.story import Event
 from burstwatch.core.target import configuration_of
 from burstwatch.core.volume import Volume
-from burstwatch.core.windows import expected_flip
-from burstwatch.core.words import format_duration, format_instant
+from burstwatch.core.windows import LeadPolicy, duration_sentence, expected_flip, expected_words
+from burstwatch.core.words import format_duration, format_instant, format_time, format_when
 
 IN_THE_MAIL_S: Final = 60
 """A request is not begun later than half a minute after its intent, and over within another."""
@@ -142,12 +142,13 @@ def taken(state: VolumeState, started_s: int, now_s: float) -> VolumeState:
     )
 
 
-def accepted_event(flip: Flip, *, note: str = "") -> Event:
-    """AWS took it."""
+def accepted_event(flip: Flip, lead: LeadPolicy, *, empty_s: float | None = None, note: str = "") -> Event:
+    """AWS took it; ``empty_s`` is how long the credits last, in seconds, None if that is not known."""
     is_out = flip.direction is Direction.OUT
     because = f" ({flip.because})" if flip.because else ""
     meanwhile = (
-        "AWS takes minutes to hours, at times a day; while it optimizes, the volume performs between the two."
+        f"{duration_sentence(flip.size_gib, lead, empty_s=empty_s)}"
+        " While it optimizes, the volume performs between the two."
         if is_out
         else "Its burst balance is unknown until the first fresh datapoint."
     )
@@ -161,7 +162,13 @@ def accepted_event(flip: Flip, *, note: str = "") -> Event:
             *([note] if note else []),
         ),
         alert=AlertKind.FLIPPED if is_out else AlertKind.FLIPPED_BACK,
-        facts=flip_facts(flip) | {"because": flip.because, "stays": flip.stays},
+        facts=flip_facts(flip)
+        | {"because": flip.because, "stays": flip.stays}
+        | {
+            "expected_least_s": round(lead.least.total_seconds()),
+            "expected_most_s": round(expected_flip(flip.size_gib, lead).total_seconds()),
+            "time_to_empty_s": None if empty_s is None else round(empty_s),
+        },
     )
 
 
@@ -179,15 +186,17 @@ def flip_facts(flip: Flip) -> dict[str, Any]:
     }
 
 
-def failed_words(flip: Flip, retry_at_s: float | None, *, lacks: str | None = None) -> tuple[str, ...]:
+def failed_words(
+    flip: Flip, retry_at_s: float | None, now_s: float, *, lacks: str | None = None
+) -> tuple[str, ...]:
     """How it is after a modification that was not made, and who tries again; ``lacks`` says why not soon."""
     if lacks is not None:
         return f"It still is {_before(flip)}, not {flip.asked_for}.", lacks
     again = f"{flip.by} asked for it, and must ask again."
     if flip.by == WATCHDOG and retry_at_s is not None:
         again = (
-            f"The watchdog tries again from {format_instant(retry_at_s)} on, if that is still wanted and no"
-            " guard refuses."
+            f"The watchdog tries again {format_when(retry_at_s, now_s, 'UTC')}, if that is still wanted and"
+            " no guard refuses."
         )
     return f"It still is {_before(flip)}, not {flip.asked_for}.", again
 
@@ -308,7 +317,7 @@ def _adopt(
     """The answer was lost, the modification was not."""
     state = taken(case.state, started_s, case.now_s)
     assert state.flip is not None
-    told = accepted_event(state.flip, note=note)
+    told = accepted_event(state.flip, case.policy.lead, note=note)
     step = follow(state, case.sighting, policy=case.policy, now_s=case.now_s)
     return Step(state=step.state, events=(told, *step.events))
 
@@ -317,7 +326,8 @@ def _lose(case: _Case) -> Step:
     """AWS took it while nobody looked, and somebody has changed the volume since: too late for an alert."""
     state = taken(case.state, case.flip.asked_at_s, case.now_s)
     assert state.flip is not None
-    told = accepted_event(state.flip, note="AWS's answer was lost, and it was changed again since.")
+    note = "AWS's answer was lost, and it was changed again since."
+    told = accepted_event(state.flip, case.policy.lead, note=note)
     step = _after_theirs(replace(case, state=state, flip=state.flip))
     return Step(state=step.state, events=(replace(told, alert=None), *step.events))
 
@@ -380,14 +390,14 @@ def _wait(case: _Case, record: Modification) -> Step:
     usual_s = expected_flip(flip.size_gib, lead).total_seconds()
     if flip.stuck_told or ago_s < max(_LEAST_STUCK_S, 2 * usual_s):
         return Step(state=case.state)
-    least = format_duration(lead.least.total_seconds())
+    since = format_time(flip.started_at_s, case.now_s)
     progress = "" if record.progress_pct is None else f" at {record.progress_pct} %"
     event = Event(
         kind=EntryKind.STUCK,
         summary=f"is still {record.state}{progress} after {format_duration(ago_s)}",
         details=(
-            f"{least} to {format_duration(usual_s)} were expected for {flip.size_gib:,} GiB, not promised.",
-            f"On its way from {_before(flip)} to {flip.asked_for} since {format_instant(flip.started_at_s)}.",
+            f"AWS was expected to take {expected_words(flip.size_gib, lead)}; it promises no duration.",
+            f"On its way from {_before(flip)} to {flip.asked_for} since {since} UTC.",
             "That cannot be cancelled; while AWS optimizes, the volume performs between the two.",
         ),
         alert=AlertKind.FLIP_STUCK,
@@ -421,7 +431,7 @@ def _not_made(case: _Case, after: VolumeState, *, kind: EntryKind, summary: str,
     return Event(
         kind=kind,
         summary=summary,
-        details=(said, *failed_words(flip, after.retry_at_s)),
+        details=(said, *failed_words(flip, after.retry_at_s, case.now_s)),
         alert=AlertKind.FLIP_FAILED if is_worth_telling(after.failures) else None,
         action=ask_again(flip, after.volume_id),
         facts=flip_facts(flip) | failure_facts(said, after.retry_at_s),

@@ -72,6 +72,14 @@ class Forecast:
         return not self.draining and self.drain_per_s is not None and self.drain_per_s < 0
 
 
+def standing_words(drain_per_s: float | None) -> str:
+    """What a balance without an estimate does, by its drain in credits per second."""
+    if drain_per_s is None:
+        return "no trend yet"
+    rate = round(drain_per_s)
+    return "refilling" if rate < 0 else "no steady drain" if rate else "not draining"
+
+
 def drains_over_horizons(balance: Series) -> tuple[Drain, ...]:
     """Drain rates up to the newest sample, shortest horizon first; horizons without samples are left out."""
     newest = balance.newest

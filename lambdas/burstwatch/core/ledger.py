@@ -222,6 +222,7 @@ class EntryKind(StrEnum):
     RELEASED = "released"
     WINDOW = "window"
     STALL = "stall"
+    ACTING = "acting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from burstwatch.core.tags import Wishes
 from burstwatch.core.target import configuration_of
 from burstwatch.core.volume import BURST_IOPS, Volume
 from burstwatch.core.want import Around, Want, act_rule, can_burst, want_back, want_out, window_words
-from burstwatch.core.windows import Occurrence, WindowState, expected_flip
-from burstwatch.core.words import format_duration, format_instant
+from burstwatch.core.windows import LeadPolicy, Occurrence, WindowState, duration_sentence, expected_flip
+from burstwatch.core.words import format_duration, format_instant, format_until, format_when
 
 _LEFT_EVERY_S: Final = 24 * 3600
 _DAYS_PER_MONTH: Final = 730 / 24
@@ -68,9 +68,9 @@ def consider(
     events: list[Event] = []
     is_exposed = wishes.is_critical and can_burst(assessment.volume)
     if is_exposed and not state.critical_told:
-        events.append(_critical_event(assessment, wishes, proposal))
+        events.append(_critical_event(assessment, wishes, proposal, policy.lead))
     state = replace(state, critical_told=is_exposed)
-    if (missed := _missed(assessment, state, want, wishes, around, proposal)) is not None:
+    if (missed := _missed(assessment, state, want, wishes, around, proposal, now_s)) is not None:
         state, event = missed
         events.append(event)
     if want is None:
@@ -83,20 +83,27 @@ def consider(
     return Move(state=state, events=tuple(events), want=want)
 
 
-def _critical_event(assessment: Assessment, wishes: Wishes, proposal: Proposal | None) -> Event:
-    baseline = assessment.baseline_iops
+def _critical_event(
+    assessment: Assessment, wishes: Wishes, proposal: Proposal | None, lead: LeadPolicy
+) -> Event:
+    baseline, target = assessment.baseline_iops, proposal.target if proposal else None
     return Event(
         kind=EntryKind.ALERT,
         summary="is tagged critical and lives on burst credits",
         details=(
             f"Without credits it serves {baseline:,} IOPS, not {BURST_IOPS:,}: what depends on it stalls.",
             _who_moves(wishes.mode),
+            *([_duration(assessment, lead)] if target else []),
             *(f"{reason}." for reason in (proposal.reasons if proposal else ())[-1:]),
         ),
         alert=AlertKind.CRITICAL_ON_BURST,
         action=proposal.action if proposal else None,
         facts=_proposal_facts(assessment, proposal) | {"baseline_iops": baseline, "mode": str(wishes.mode)},
     )
+
+
+def _duration(assessment: Assessment, lead: LeadPolicy) -> str:
+    return duration_sentence(assessment.volume.size_gib, lead, empty_s=assessment.empty_s)
 
 
 def _who_moves(mode: Mode) -> str:
@@ -120,6 +127,7 @@ def _missed(
     wishes: Wishes,
     around: Around,
     proposal: Proposal | None,
+    now_s: float,
 ) -> tuple[VolumeState, Event] | None:
     """A window's start that a flip begun only now cannot meet; said once for each start.
 
@@ -132,6 +140,7 @@ def _missed(
         state,
         windows,
         windows.missed_by.total_seconds(),
+        now_s=now_s,
         said=(
             "Begun now, the flip",
             "Until it is over the volume lives on its credits.",
@@ -143,7 +152,13 @@ def _missed(
 
 
 def _missed_under_way(
-    state: VolumeState, flip: Flip, wishes: Wishes, windows: WindowState | None, *, policy: Policy
+    state: VolumeState,
+    flip: Flip,
+    wishes: Wishes,
+    windows: WindowState | None,
+    *,
+    policy: Policy,
+    now_s: float,
 ) -> tuple[VolumeState, Event] | None:
     """A window's start that a flip under way will not meet, or did not."""
     if windows is None or not windows.wants_flip or flip.direction is not Direction.OUT:
@@ -156,6 +171,7 @@ def _missed_under_way(
         state,
         windows,
         late_s,
+        now_s=now_s,
         said=(
             "The flip under way",
             "Until it is over the volume performs between the two.",
@@ -175,6 +191,7 @@ def _tell_missed(
     windows: WindowState,
     late_s: float,
     *,
+    now_s: float,
     said: tuple[str, ...],
     action: str | None,
     facts: Mapping[str, Any],
@@ -183,10 +200,11 @@ def _tell_missed(
     if not windows.wants_flip or first.by_hand or state.missed_told_s == starts_at_s:
         return None
     done_at, (which, *details) = format_instant(starts_at_s + late_s), said
+    over = format_when(starts_at_s + late_s, now_s, "UTC")
     event = Event(
         kind=EntryKind.ALERT,
         summary=f"would be ready {format_duration(late_s)} late for {first.window}",
-        details=(f"{which} is expected to be over at {done_at}, but {window_words(windows)}.", *details),
+        details=(f"{which} is expected to be over {over}, but {window_words(windows, now_s)}.", *details),
         alert=AlertKind.WINDOW_MISSED,
         action=action,
         facts={
@@ -219,7 +237,7 @@ def _consider_return(
     now_s: float,
 ) -> Move:
     if flip.is_under_way:
-        missed = _missed_under_way(state, flip, wishes, around.windows, policy=policy)
+        missed = _missed_under_way(state, flip, wishes, around.windows, policy=policy, now_s=now_s)
         state, events = (missed[0], (missed[1],)) if missed else (state, ())
         return Move(state=state, events=events, waits=f"on its way to {flip.asked_for}")
     is_within_cap = flip.usd_per_month <= policy.flip.tag_cap_usd
@@ -236,7 +254,8 @@ def _consider_return(
     if why is not None and not flip.stays:
         wanted, waits = None, f"left {flip.target}: it is not allowed back automatically"
     elif not is_critical and _is_overdue(flip, around.windows, policy.flip_back, now_s):
-        why = f"It should be back by now, but {waits or _why_not_done(around.hold, assessment.volume)}."
+        obstacle = waits or _why_not_done(around.hold, assessment.volume, now_s)
+        why = f"It should be back by now, but {obstacle}."
     told_s = flip.left_told_at_s
     is_told = told_s is not None and now_s - told_s < _LEFT_EVERY_S
     if why is None or flip.stays or is_told:
@@ -252,9 +271,9 @@ def _is_promised(flip: Flip, wishes: Wishes, policy: Policy) -> bool:
     return flip.cause is Cause.BY_HAND and not is_stopped
 
 
-def _why_not_done(hold: Hold | None, volume: Volume) -> str:
+def _why_not_done(hold: Hold | None, volume: Volume, now_s: float) -> str:
     if hold is not None:
-        return f"it is on hold by {hold.by} until {format_instant(hold.until_s)}"
+        return f"it is on hold by {hold.by} {format_until(hold.until_s, now_s)}"
     if (detached := refuse_detached(volume)) is not None:
         return detached.reason
     return "what is wanted was not done: see its history"

@@ -50,7 +50,8 @@ from burstwatch.core.target import (
     stays_after,
 )
 from burstwatch.core.volume import Volume
-from burstwatch.core.words import format_instant
+from burstwatch.core.windows import LeadPolicy
+from burstwatch.core.words import format_instant, format_when
 
 _GUARD_OF: Final = {
     TargetRefusalName.INSTANCE_IS_BOTTLENECK: Guard.INSTANCE_IS_BOTTLENECK,
@@ -74,7 +75,8 @@ class Order:
     A person may insist on a ``wish``, override guards (``why`` says for what reason) and say for how long.
     One that ``extends`` is for a volume that is there already: it never modifies. An ``early`` one is for a
     drain that is not yet critical.
-    ``urgency`` orders orders: the lower the sooner.
+    ``urgency`` orders orders: the lower the sooner. ``empty_s`` is the time until the volume is empty, in
+    seconds; None if it is not draining, or not known.
     """
 
     volume_id: str
@@ -90,6 +92,7 @@ class Order:
     extends: bool = False
     early: bool = False
     urgency: tuple[float | str, ...] = (inf,)
+    empty_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +330,16 @@ def _stay(order: Order, facts: Facts, target: Configuration, chosen: Target | No
     return stays_after(chosen, policy.flip_back.returns)
 
 
+def returns_by_itself(plan: Plan) -> bool:
+    """Whether the configuration it had is one that the watchdog may return it to, when its time is over."""
+    known, now = plan.facts.state.flip, plan.now
+    original = known.original if known else now
+    is_asked = plan.order.return_after_s is not None and plan.target is not None
+    if not is_asked or original is None or plan.target is None:
+        return False
+    return _may_return_by_itself(original, plan.target, plan.facts.volume.size_gib)
+
+
 def _plan_back(order: Order, facts: Facts) -> Plan:
     flip, volume = facts.state.flip, facts.volume
     now = Sighting(volume=volume).configuration
@@ -427,12 +440,19 @@ def _override_words(plan: Plan) -> str | None:
     return f"{plan.order.by} overrode {guards}: {plan.order.why or 'no reason given'}"
 
 
-def accept(state: VolumeState, modification: Modification, now_s: float) -> tuple[VolumeState, Event]:
-    """AWS took what was asked for."""
+def accept(
+    state: VolumeState,
+    modification: Modification,
+    now_s: float,
+    *,
+    lead: LeadPolicy,
+    empty_s: float | None = None,
+) -> tuple[VolumeState, Event]:
+    """AWS took what was asked for; ``empty_s`` is the order's."""
     assert modification.started_at is not None
     after = taken(state, int(modification.started_at.timestamp()), now_s)
     assert after.flip is not None
-    return after, accepted_event(after.flip)
+    return after, accepted_event(after.flip, lead, empty_s=empty_s)
 
 
 _PASSING: Final = frozenset({Guard.MODIFICATION_IN_PROGRESS, Guard.COOLDOWN, Guard.CHANGE_HOURS, Guard.HELD})
@@ -443,7 +463,7 @@ def refused_event(plan: Plan, refusal: Refusal) -> Event:
     """A guard said no to what the watchdog wants."""
     order, target, ends_at_s = plan.order, plan.target, refusal.ends_at_s
     is_passing = order.direction is Direction.BACK and refusal.guard in _PASSING
-    again = "at every look" if ends_at_s is None else f"from {format_instant(ends_at_s)} on"
+    again = "at every look" if ends_at_s is None else format_when(ends_at_s, plan.facts.now_s, "UTC")
     return Event(
         kind=EntryKind.REFUSED,
         summary=f"is not moved to {target.volume_type if target else 'another type'}: {refusal.guard}",
@@ -496,7 +516,8 @@ def lack_of(plan: Plan, now_s: float) -> Lack | None:
     kind, until_s = plan.target.volume_type, now_s + REMEMBERED_FOR_S
     others = {name: offer for name, offer in plan.choice.alternatives.items() if name not in (kind, "stay")}
     step, command = instead_of(others, plan.facts.volume, US_EAST_1)
-    words = f"Not before {format_instant(until_s)}: {kind} does not exist in {location}; {step}."
+    next_at = format_when(until_s, now_s, "UTC")
+    words = f"The next attempt is {next_at}: {kind} does not exist in {location}; {step}."
     return Lack(words=words, until_s=until_s, command=command)
 
 
@@ -526,7 +547,7 @@ def reject(
     event = Event(
         kind=EntryKind.NOT_DONE,
         summary=f"was not changed to {flip.asked_for.volume_type}: {guard or code}",
-        details=(message, *failed_words(flip, after.retry_at_s, lacks=lacks.words if lacks else None)),
+        details=(message, *failed_words(flip, after.retry_at_s, now_s, lacks=lacks.words if lacks else None)),
         action=action,
         facts=flip_facts(flip)
         | failure_facts(message, lacks.until_s if lacks else after.retry_at_s, code=code)

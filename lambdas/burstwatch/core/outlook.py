@@ -23,7 +23,7 @@ from burstwatch.core.windows import (
     window_state,
     windows_of,
 )
-from burstwatch.core.words import format_instant
+from burstwatch.core.words import format_instant, format_time, format_when
 
 _MOST_LISTED = 100
 _MOST_NAMED = 10
@@ -128,7 +128,10 @@ def _announcement(start: _Start, *, policy: Policy, place: Place, now_s: int) ->
     occurrence, volume_ids = start.occurrence, sorted(start.due + start.later)
     subject, start_s = f"window {occurrence.window}", int(occurrence.span.start_at.timestamp())
     ends_at = None if occurrence.span.end_at == UNTIL_STOPPED else _iso(occurrence.span.end_at)
-    until = f"to {ends_at}" if ends_at else f"until burstctl window stop {occurrence.window}"
+    until = f"until burstctl window stop {occurrence.window}"
+    if ends_at:
+        until = f"until {format_time(occurrence.span.end_at.timestamp(), now_s)} UTC"
+    starts = format_when(start_s, now_s, "UTC")
     count = "1 volume" if len(volume_ids) == 1 else f"{len(volume_ids):,} volumes"
     more = len(start.due) - _MOST_NAMED
     named = ", ".join(start.due[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
@@ -142,7 +145,7 @@ def _announcement(start: _Start, *, policy: Policy, place: Place, now_s: int) ->
         time_s=now_s,
         volume={"region": place.region, "account": place.account},
         evidence={
-            "summary": f"{occurrence.window} from {format_instant(start_s)}, {count} in {place.region}",
+            "summary": f"{occurrence.window} {starts}, {count} in {place.region}",
             "details": [
                 f"It lasts {until}.",
                 f"Due now: {named}{later}.",

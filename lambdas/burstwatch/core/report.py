@@ -175,8 +175,11 @@ def urgency_of(decision: Decision) -> tuple[Any, ...]:
     far = float("inf")
     time_to_empty = forecast.time_to_empty_s if forecast else None
     soonest = forecast.soonest_empty_s if forecast else None
+    rank = -float(decision.level.rank)
+    if decision.is_changing:
+        rank = max(rank, -2.5)  # help is on its way: after all that needs it
     return (
-        -decision.level.rank if assessment.unknown_reason is None else (-2.5 if assessment.is_fault else 1),
+        rank if assessment.unknown_reason is None else (-2.5 if assessment.is_fault else 1),
         far if time_to_empty is None else time_to_empty,
         far if soonest is None else soonest,
         far if assessment.balance_pct is None else assessment.balance_pct,

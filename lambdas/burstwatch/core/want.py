@@ -17,7 +17,7 @@ from burstwatch.core.tags import Wishes
 from burstwatch.core.target import Target, stays_after
 from burstwatch.core.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, WindowState
-from burstwatch.core.words import format_duration, format_instant
+from burstwatch.core.words import format_duration, format_instant, format_until, format_when
 
 _FRESH_S: Final = 600
 """Demand that was seen longer ago says nothing about now."""
@@ -125,21 +125,25 @@ def want_out(
     return None
 
 
-def window_words(windows: WindowState) -> str:
-    """The windows that ask for a flip, in words."""
+def window_words(windows: WindowState, now_s: float | None = None) -> str:
+    """The windows that ask for a flip, in words; with ``now_s`` for people now, without it to be kept."""
     if windows.running:
-        return f"window {_names(windows.running)} runs{_until(windows.running)}"
-    starts_at = windows.upcoming[0].span.start_at
-    return f"window {_names(windows.upcoming)} starts {format_instant(starts_at.timestamp())}"
+        return f"window {_names(windows.running)} runs{_until(windows.running, now_s)}"
+    starts_s = windows.upcoming[0].span.start_at.timestamp()
+    when = format_instant(starts_s) if now_s is None else format_when(starts_s, now_s, "UTC")
+    return f"window {_names(windows.upcoming)} starts {when}"
 
 
 def _names(occurrences: Sequence[Occurrence]) -> str:
     return ", ".join(dict.fromkeys(occurrence.window for occurrence in occurrences))
 
 
-def _until(occurrences: Sequence[Occurrence]) -> str:
+def _until(occurrences: Sequence[Occurrence], now_s: float | None) -> str:
     end_at = max(occurrence.span.end_at for occurrence in occurrences)
-    return " until it is stopped" if end_at == UNTIL_STOPPED else f" to {format_instant(end_at.timestamp())}"
+    if end_at == UNTIL_STOPPED:
+        return " until it is stopped"
+    ends_s = end_at.timestamp()
+    return f" to {format_instant(ends_s)}" if now_s is None else f" {format_until(ends_s, now_s)}"
 
 
 def want_back(
@@ -177,7 +181,7 @@ def _why_too_soon(flip: Flip, policy: FlipBackPolicy, now_s: float) -> str | Non
         return (
             None
             if is_over
-            else f"{flip.by} wants it {flip.target} until {format_instant(flip.return_after_s)}"
+            else f"{flip.by} wants it {flip.target} {format_until(flip.return_after_s, now_s)}"
         )
     stayed_s, dwell_s = now_s - (flip.reached_at_s or flip.asked_at_s), policy.dwell.total_seconds()
     if stayed_s >= dwell_s:

@@ -21,6 +21,7 @@ from burstwatch.core.sections import PolicyFault
 from burstwatch.core.spans import format_span, parse_span
 from burstwatch.core.tag_keys import WINDOW
 from burstwatch.core.volume import Volume
+from burstwatch.core.words import format_duration, format_roughly
 
 UNTIL_STOPPED: Final = datetime.max.replace(tzinfo=UTC)
 """The end of a window that was started by hand without one."""
@@ -195,6 +196,27 @@ def flip_lead(size_gib: int, policy: LeadPolicy | None = None) -> timedelta:
 def expected_flip(size_gib: int, policy: LeadPolicy | None = None) -> timedelta:
     """How long a modification is expected to take: the lead without its reserve for ticks and retries."""
     return flip_lead(size_gib, policy) - (policy or LeadPolicy()).reserve
+
+
+def expected_words(size_gib: int, policy: LeadPolicy) -> str:
+    """How long AWS is expected to take: ``15 min to 3 h 10 min for 500 GiB``."""
+    least, most = policy.least, expected_flip(size_gib, policy)
+    spans = dict.fromkeys(format_duration(span.total_seconds()) for span in (least, most))
+    return f"{' to '.join(spans)} for {size_gib:,} GiB"
+
+
+def duration_sentence(size_gib: int, policy: LeadPolicy, *, empty_s: float | None) -> str:
+    """How long AWS is expected to take, beside how long the credits last, and what helps until then.
+
+    ``empty_s`` is the time until the volume is empty, in seconds; None if it is not draining. More than a day
+    is not mentioned.
+    """
+    said = f"AWS is expected to take {expected_words(size_gib, policy)}"
+    if empty_s is None or empty_s > timedelta(days=1).total_seconds():
+        return f"{said}."
+    left = f"empty in about {format_roughly(empty_s)}" if empty_s > 0 else "its credits are exhausted"
+    is_late = empty_s <= expected_flip(size_gib, policy).total_seconds()
+    return f"{said}; {left}{'; reduce load until then' if is_late else ''}."
 
 
 def named_by_tag(tags: Mapping[str, str]) -> frozenset[str]:

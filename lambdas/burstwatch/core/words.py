@@ -36,6 +36,42 @@ def format_duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
+def format_time(at_s: float, now_s: float) -> str:
+    """``18:13``, UTC; with its day if that is not today: ``08:50 Mon``, ``08:50 4 Jan 2027``."""
+    at, now = (datetime.fromtimestamp(each, tz=UTC) for each in (at_s, now_s))
+    if at.date() == now.date():
+        return f"{at:%H:%M}"
+    if abs((at.date() - now.date()).days) < 7:  # noqa: PLR2004 - a week: farther off, a weekday is ambiguous
+        return f"{at:%H:%M %a}"
+    return f"{at:%H:%M} {at.day} {at:%b}{'' if at.year == now.year else f' {at.year}'}"
+
+
+def format_roughly(seconds: float) -> str:
+    """A length of time rounded for people in a hurry: ``14 min``, ``19 h``, ``12 d``; at least 1 min."""
+    minutes = max(1, round(seconds / 60))
+    if minutes < 120:  # noqa: PLR2004 - two hours
+        return f"{minutes} min"
+    hours = round(seconds / 3600)
+    return f"{hours} h" if hours < 48 else f"{round(seconds / 86_400):,} d"  # noqa: PLR2004 - two days
+
+
+def format_when(at_s: float, now_s: float, zone: str = "") -> str:
+    """A moment, relative first: ``in 14 min (18:13)``, ``in 19 h (08:50 Mon)``, ``3 min ago (18:02)``.
+
+    ``zone`` stands after the time of day, in a text that does not say otherwise that its times are UTC.
+    """
+    span = format_roughly(abs(at_s - now_s))
+    relative = f"in {span}" if at_s > now_s else f"{span} ago"
+    if abs(at_s - now_s) < 30:  # noqa: PLR2004 - half a minute
+        relative = "now"
+    return f"{relative} ({format_time(at_s, now_s)}{zone and ' '}{zone})"
+
+
+def format_until(at_s: float, now_s: float) -> str:
+    """How long something lasts: ``for 58 min (until 14:39 UTC)``."""
+    return f"for {format_roughly(max(0.0, at_s - now_s))} (until {format_time(at_s, now_s)} UTC)"
+
+
 def printable(text: str, limit: int) -> str:
     """The text on one line, with nothing in it that acts instead of showing; at most ``limit`` characters.
 

@@ -9,7 +9,14 @@ from burstctl.caps import with_caps
 from burstctl.command import Command, Options, VolumeId, common_options
 from burstctl.desk import Desk, reading_desk
 from burstctl.exits import Exit
-from burstctl.explanation import MOST_ENTRIES, SCHEMA, Explanation, explain_in_words, to_document
+from burstctl.explanation import (
+    MOST_ENTRIES,
+    SCHEMA,
+    Explanation,
+    explain_in_words,
+    to_document,
+    urgent_lines,
+)
 from burstctl.output import say, show, to_json
 from burstctl.paragraphs import lay_out
 from burstctl.planned import Planned
@@ -38,8 +45,9 @@ from burstwatch.watchdog import assess_volumes
     page="runbooks/BurstBalanceDraining.md",
 )
 @click.argument("volume", type=VolumeId())
+@click.option("--verbose", is_flag=True, help="Show also how each number and the next look are worked out.")
 @common_options
-def explain(volume: str, options: Options) -> Exit:
+def explain(volume: str, options: Options, *, verbose: bool) -> Exit:
     """Show the decision about VOLUME and every number behind it; changes nothing.
 
     Beside its balance: its flip, the guards that would refuse one now, its windows, holds, and AWS's quota.
@@ -54,8 +62,10 @@ def explain(volume: str, options: Options) -> Exit:
         if options.json:
             show(to_json(_document(told, report)))
         elif told is not None:
-            show(lay_out(describe_in_a_line(told.assessment.volume), explain_in_words(told)))
-        tell_holds(report.holds, {volume})
+            topics = explain_in_words(told, verbose=verbose)
+            body = lay_out(describe_in_a_line(told.assessment.volume), topics)
+            show("\n".join([*urgent_lines(told), body]))
+        tell_holds(report.holds, report.now_s, {volume})
         tell_failures(report)
         is_unread = told is not None and told.is_unread
         if is_unread:
@@ -113,12 +123,13 @@ def _plan(desk: Desk, decision: Decision, gathering: Gathering) -> Planned | Non
         because=decision.reason,
         demand=demand_of(decision.assessment),
         early=decision.want is not None and decision.want.early,
+        empty_s=decision.assessment.empty_s,
     )
     draft = plan_orders(shell, [order], gathering)[volume.volume_id]
     if not isinstance(draft, Plan):
         return None
     plan = with_caps([draft], shell.ledger.states(), shell.policy.flip)[volume.volume_id]
-    return Planned(plan=plan, region=shell.place.region, options=desk.options)
+    return Planned(plan=plan, region=shell.place.region, options=desk.options, lead=shell.policy.lead)
 
 
 def _document(told: Explanation | None, report: Report) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from burstctl.flip_words import flip_document, flip_in_words, quota_document, qu
 from burstctl.output import say, show, to_json
 from burstctl.paragraphs import Topic, lay_out
 from burstctl.plan_document import hold_document, instant_or_none
+from burstctl.table import CHANGING
 from burstctl.telling import hold_words, tell_holds
 from burstctl.volume_words import STATE_NOT_KNOWN, inert, level_words
 from burstwatch.core.flips import Hold, spent_within
 from burstwatch.core.ledger import LedgerEntry, VolumeState
-from burstwatch.core.words import format_instant
+from burstwatch.core.words import format_instant, format_when
 
 SCHEMA: Final = "burstwatch.history/v1"
 _LONGEST_BACK: Final = timedelta(days=9999)
@@ -70,7 +71,7 @@ def history(volume: str, options: Options, *, since: timedelta | None) -> Exit:
         else:
             span = "" if since is None else " in so long"
             say(f"the ledger knows of nothing that happened to {volume}{span}")
-        tell_holds(told.holds, {volume})
+        tell_holds(told.holds, told.now_s, {volume})
         return Exit.FAILED if told.is_unread else Exit.FINE
 
 
@@ -102,11 +103,11 @@ def _topics(told: _Told) -> list[Topic]:
             )
         if state.retry_at_s is not None and state.retry_at_s > told.now_s:
             row = "1 attempt" if state.failures == 1 else f"{state.failures} attempts in a row"
-            again = f"the watchdog makes none before {format_instant(state.retry_at_s)}"
+            again = f"the watchdog makes the next {format_when(state.retry_at_s, told.now_s, 'UTC')}"
             topics.append(("Failed", [f"{row}; {again}"]))
         spent = spent_within(state.spent, told.now_s)
         topics.append(("Quota", quota_in_words(spent, told.now_s)))
-    topics.append(("Hold", [hold_words(hold) for hold in told.holds]))
+    topics.append(("Hold", [hold_words(hold, told.now_s) for hold in told.holds]))
     return [(topic, [inert(line) for line in lines]) for topic, lines in topics if lines]
 
 
@@ -115,6 +116,8 @@ def _level_words(state: VolumeState | None) -> str:
         return "nothing is going on with it"
     if state.unknown_reason is not None:
         return f"unknown: {str(state.unknown_reason).replace('_', ' ')}; last judged {state.level}"
+    if state.flip is not None and state.flip.is_under_way and state.level.is_alerting:
+        return f"{CHANGING}; by its balance {level_words(state)}"
     return level_words(state)
 
 

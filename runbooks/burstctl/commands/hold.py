@@ -22,7 +22,7 @@ from burstctl.paragraphs import COLUMNS, hang
 from burstctl.plan_document import hold_document
 from burstctl.telling import hold_words
 from burstwatch.core.flips import Hold
-from burstwatch.core.words import format_instant, printable
+from burstwatch.core.words import format_instant, format_until, printable
 
 _LONGEST: Final = 600
 
@@ -79,8 +79,10 @@ def _hold(
     missing, failures = _missing(desk, [each for each in subjects if each is not None])
     placed, replaced = _place(desk, [each for each in subjects if each not in missing], lasts, reason)
     if not desk.options.json:
+        now_s = desk.shell.clock()
         for each in replaced:
-            said = f"the hold on {each.subject}, which cannot be read" if each.damaged else hold_words(each)
+            unread = f"the hold on {each.subject}, which cannot be read"
+            said = unread if each.damaged else hold_words(each, now_s)
             say("\n".join(hang(printable(f"no longer counts: {said}", _LONGEST), COLUMNS)))
         for each in placed:
             show("\n".join(hang(printable(_headline(desk, each), _LONGEST), COLUMNS)))
@@ -98,10 +100,10 @@ def _hold(
 def _headline(desk: Desk, hold: Hold) -> str:
     """What was held; not "everything" where no stack reads the ledger."""
     if hold.volume_id is not None or desk.reach.stack is not None:
-        return hold_words(hold)
-    until = format_instant(hold.until_s)
+        return hold_words(hold, hold.placed_at_s)
+    until = format_until(hold.until_s, hold.placed_at_s)
     return (
-        f"Automatic changes by watchdogs that use this ledger are on hold until {until}, by {hold.by}:"
+        f"Automatic changes by watchdogs that use this ledger are on hold {until}, by {hold.by}:"
         f" {hold.reason}"
     )
 

@@ -66,6 +66,6 @@ def plot(volume: str, options: Options, *, last: timedelta, to: Path | None) -> 
 
 
 def _tell(plotted: Plotted) -> None:
-    tell_holds(plotted.holds)
+    tell_holds(plotted.holds, plotted.chronology.now_s)
     for failure in plotted.failures:
         complain(printable(failure, _LONGEST_COMPLAINT))

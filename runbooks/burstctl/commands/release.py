@@ -17,7 +17,7 @@ from burstctl.telling import tell_holds
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips import Hold
 from burstwatch.core.ledger import Change, EntryKind, Ledger, LedgerEntry, Unreadable
-from burstwatch.core.words import format_instant, printable
+from burstwatch.core.words import format_instant, format_until, printable
 
 _TRIES: Final = 5
 _LONGEST: Final = 600
@@ -68,13 +68,14 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
         with operating_desk(here, needs_policy=False) as desk:
             check_reach(desk, "this release", "released")
             done = _release(desk, subjects)
-            left = desk.shell.ledger.holds(desk.shell.clock())
+            now_s = desk.shell.clock()
+            left = desk.shell.ledger.holds(now_s)
             if not options.json:
                 for each in done:
-                    _tell(each)
+                    _tell(each, now_s)
                 if any(each.is_anything for each in done):
                     show("\n".join(hang(printable(reach_words(desk), _LONGEST), COLUMNS)))
-            tell_holds(left, None if everything else set(volumes))
+            tell_holds(left, now_s, None if everything else set(volumes))
             return Exit.FINE, _document(desk, done, left)
 
     return order_in_regions(options, order, done="released", is_for_volumes=bool(volumes))
@@ -152,11 +153,11 @@ def _give_up(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> Unreadab
     return unread
 
 
-def _tell(released: Released) -> None:
+def _tell(released: Released, now_s: float) -> None:
     subject = released.volume_id or "everything"
     if released.hold is not None:
         hold = released.hold
-        until = f"until {format_instant(hold.until_s)}, by {hold.by}: {hold.reason}"
+        until = f"{format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
         said = f"{subject}: released; it would have been on hold {until}"
         if hold.damaged:
             said = f"{subject}: released; its hold could not be read, so everything was held"

@@ -91,7 +91,7 @@ def _write_out(page: str) -> None:
 
 def _tell(made: Reported, path: Path, page: str) -> None:
     """Say what was made and what it cost; what could not be read is said as it is on the page."""
-    tell_holds(made.report.holds)
+    tell_holds(made.report.holds, made.report.now_s)
     if made.unread:
         first = printable(next(iter(made.unread.values())), LONGEST_SENTENCE)
         complain(f"there is no picture of {len(made.unread):,} volumes, the first because: {first}")

@@ -32,7 +32,7 @@ from burstctl.windows_now import (
 from burstwatch.core.flips import Cause, Direction, WindowMark
 from burstwatch.core.orders import Order, Plan
 from burstwatch.core.windows import stop_until
-from burstwatch.core.words import format_instant, printable
+from burstwatch.core.words import format_instant, format_until, printable
 from burstwatch.flip import plan_orders
 from burstwatch.settings import SettingsError
 
@@ -68,7 +68,8 @@ def list_windows(options: Options) -> Exit:
     """
     with reading_desk(options) as desk:
         found = read_windows(desk)
-        holds = desk.shell.ledger.holds(desk.shell.clock())
+        now_s = desk.shell.clock()
+        holds = desk.shell.ledger.holds(now_s)
         failures = [*found.failures, *map(str, desk.shell.ledger.take_unreadable())]
         if options.json:
             document = _header(desk, "burstwatch.windows/v1") | {
@@ -81,7 +82,7 @@ def list_windows(options: Options) -> Exit:
             show("\n\n".join(map(window_in_words, found.by_name.values())))
         else:
             say("there is no window: the policy defines none, and no volume's tag names one")
-        tell_holds(holds)
+        tell_holds(holds, now_s)
         complain_of_failures(failures)
         return Exit.FAILED if failures else Exit.FINE
 
@@ -111,7 +112,8 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
             show(words)
         elif not yes:
             say(words, as_it_is=True)
-        tell_holds(desk.shell.ledger.holds(desk.shell.clock()), {v.volume_id for v in this.moved})
+        now_s = desk.shell.clock()
+        tell_holds(desk.shell.ledger.holds(now_s), now_s, {v.volume_id for v in this.moved})
         complain_of_failures(failures)
         for page in page_hints(refusing_guards(planned), desk.shell.policy.alerts.runbooks_url):
             say(page)
@@ -217,7 +219,8 @@ def _plan_moves(desk: Desk, this: WindowNow, found: WindowsNow) -> tuple[list[Pl
     plans = [draft for draft in drafts.values() if isinstance(draft, Plan)]
     weighed = with_caps(plans, found.states, shell.policy.flip)
     planned = [
-        Planned(plan=plan, region=shell.place.region, options=desk.options) for plan in weighed.values()
+        Planned(plan=plan, region=shell.place.region, options=desk.options, lead=shell.policy.lead)
+        for plan in weighed.values()
     ]
     return planned, [*found.failures, *gathering.failures]
 
@@ -241,7 +244,7 @@ def _move_words(planned: Planned) -> str:
     plan = planned.plan
     who = id_and_name(plan.facts.volume)
     if plan.refusal is not None:
-        return f"{who}: not moved: {refusal_words(plan.refusal)}"
+        return f"{who}: not moved: {refusal_words(plan.refusal, plan.facts.now_s)}"
     return f"{who}: {plan.now} -> {plan.target}"
 
 
@@ -255,7 +258,7 @@ def _mark(desk: Desk, name: str, lasts: timedelta | None) -> WindowMark:
 
 
 def _started_words(mark: WindowMark) -> str:
-    until = "until it is stopped" if mark.until_s is None else f"until {format_instant(mark.until_s)}"
+    until = "until it is stopped" if mark.until_s is None else format_until(mark.until_s, mark.at_s)
     said = f"window {mark.name} runs from now on, {until}; to end it:"
     said = f"{said} burstctl window stop {shlex.quote(mark.name)}"
     return "\n".join(hang(printable(said, LONGEST_SENTENCE), COLUMNS))

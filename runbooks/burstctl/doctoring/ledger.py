@@ -31,9 +31,10 @@ def check_ledger(patient: Patient) -> Iterator[Finding]:
 
 def check_holds(patient: Patient) -> Iterator[Finding]:
     """What people froze; everything frozen is the kill switch, and nothing is flipped."""
-    holds = patient.ledger().holds(patient.now_s())
+    now_s = patient.now_s()
+    holds = patient.ledger().holds(now_s)
     for hold in holds[:_MOST_HOLDS]:
-        words = hold_words(hold)
+        words = hold_words(hold, now_s)
         if hold.volume_id is None:
             fix = "if that is over, release it; until then nothing is flipped and nothing brought back"
             yield warning(words, fix=fix, commands=(patient.burstctl("release", hold.subject or "--all"),))

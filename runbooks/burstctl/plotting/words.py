@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from burstctl.plotting.reading import Plotted
-from burstctl.table import cut, dry_words
+from burstctl.table import CHANGING, cut, dry_words
 from burstctl.volume_words import LONGEST_SENTENCE
 from burstwatch.core.chronology import Absence, AbsenceReason, Chronology, Limit
 from burstwatch.core.flips import Flip, Phase
@@ -14,7 +14,7 @@ from burstwatch.core.levels import Level
 from burstwatch.core.openings import Opening
 from burstwatch.core.prices import Configuration
 from burstwatch.core.spans import format_span
-from burstwatch.core.words import columns, format_clock, format_duration, printable
+from burstwatch.core.words import columns, format_clock, format_roughly, format_time, printable
 
 LONGEST_LABEL: Final = 60
 _DAY_S: Final = 24 * 3600
@@ -50,7 +50,8 @@ def state_words(plotted: Plotted) -> str:
     if decision is None:
         return ", ".join(filter(None, ("ignored by tag, so nothing is decided about it", seen)))
     if decision.flip is not None:
-        return ": ".join([*_judged(decision.level), _flip_words(decision.flip, this)])
+        level = [CHANGING] if decision.is_changing else _judged(decision.level)
+        return ": ".join([*level, _flip_words(decision.flip, this)])
     dry = dry_words(decision, this.now_s)
     if decision.level is Level.UNKNOWN:
         return f"unknown: {dry}" + (f"; last seen {seen}" if seen else "")
@@ -71,8 +72,7 @@ def _flip_words(flip: Flip, this: Chronology) -> str:
         case Phase.ON_TARGET:
             said = f"{'stays' if flip.stays else 'is on'} {flip.target}"
             at_s = flip.reached_at_s or at_s
-    is_old = this.now_s - at_s > _DAY_S
-    return f"{said} since {_day_words(at_s) if is_old else format_clock(at_s)} UTC, asked for by {flip.by}"
+    return f"{said} since {format_time(at_s, this.now_s)} UTC, asked for by {flip.by}"
 
 
 def _judged(level: Level) -> list[str]:
@@ -112,14 +112,10 @@ def fan_words(this: Chronology) -> list[str]:
     if this.fan is None or this.fan.about_s is None:
         return []
     left_s, soonest_s = this.fan.about_s - this.now_s, this.fan.soonest_s
-    about = ["dry about", format_clock(this.fan.about_s)]
-    if left_s >= _DAY_S:
-        about = ["dry in", format_duration(left_s)]
+    about = [f"dry in {format_roughly(left_s)}", f"({format_time(this.fan.about_s, this.now_s)})"]
     if soonest_s is None:
         return about
-    if soonest_s - this.now_s >= _DAY_S:
-        return [*about, "not within", format_duration(soonest_s - this.now_s)]
-    return [*about, "not before", format_clock(soonest_s)]
+    return [*about, "not before", format_time(soonest_s, this.now_s)]
 
 
 def limit_words(limit: Limit) -> dict[str, int]:

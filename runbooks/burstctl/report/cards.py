@@ -6,7 +6,7 @@ from typing import Any, Final
 from burstctl.report.document import FAULT, action_of, facts_of, level_of
 from burstctl.report.gathering import Reported
 from burstctl.report.page_words import moment_words, volumes_words
-from burstctl.table import dry_words
+from burstctl.table import CHANGING, dry_words
 from burstctl.volume_words import LONGEST_SENTENCE, name_of
 from burstwatch.core.alerts import AlertKind, is_command, runbook_link
 from burstwatch.core.decide import Decision
@@ -54,10 +54,12 @@ def _verdict(counts: Mapping[str, int], *, is_partial: bool) -> str:
     if counts[FAULT]:
         tells = "tells" if counts[FAULT] == 1 else "tell"
         said.append(f"{counts[FAULT]:,} {tells} nothing")
+    if changing := counts[CHANGING]:
+        said.append(f"{changing:,} {'is' if changing == 1 else 'are'} being changed")
     if not said:
         return f"{nothing} runs dry"
     if not dry and not soon:
-        return f"{nothing} is seen to run dry, but {said[0]}"
+        return f"{nothing} is seen to run dry, but {', '.join(said)}"
     return ", ".join(said)
 
 
@@ -111,7 +113,7 @@ def _headline(decision: Decision, now_s: float) -> str:
     if balance_pct is None:
         return f"No balance: {dry_words(decision, now_s)}"
     words = dry_words(decision, now_s)
-    is_dated = words.startswith(("about", "now", "in "))
+    is_dated = words.startswith(("now", "in "))
     return f"{balance_pct:.1f} %, {'dry ' if is_dated else ''}{words}{' UTC' if ':' in words else ''}"
 
 

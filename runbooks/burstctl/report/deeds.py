@@ -11,7 +11,7 @@ from burstctl.volume_words import LONGEST_SENTENCE
 from burstwatch.core.flips import Direction
 from burstwatch.core.happenings import marks_of
 from burstwatch.core.ledger import EntryKind, LedgerEntry
-from burstwatch.core.words import format_instant, printable
+from burstwatch.core.words import format_until, printable
 
 
 class Sort(StrEnum):
@@ -121,8 +121,9 @@ def _words(entry: LedgerEntry, passage: Passage) -> tuple[str, Sequence[str]]:
     body = entry.body
     match entry.kind:
         case EntryKind.WINDOW:
-            until = format_instant(body["until_s"]) if body.get("until_s") is not None else "it is stopped"
-            said = f"is started until {until}" if body.get("starts") else "is stopped"
+            until_s = body.get("until_s")
+            until = "until it is stopped" if until_s is None else format_until(until_s, entry.at_s)
+            said = f"is started {until}" if body.get("starts") else "is stopped"
             return f"{said} by {body.get('by')}", ()
         case EntryKind.POLICY_REJECTED:
             return "is rejected, the last good one stays in force", list(body.get("faults", ()))

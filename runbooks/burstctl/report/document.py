@@ -12,7 +12,7 @@ from burstctl.marks import mark_of, short_configuration
 from burstctl.report.deeds import Deed
 from burstctl.report.gathering import Reported, Told
 from burstctl.report.pictures import Axis
-from burstctl.table import dry_words
+from burstctl.table import CHANGING, dry_words, level_word
 from burstctl.telling import hold_words
 from burstctl.volume_words import LONGEST_SENTENCE, name_of
 from burstwatch.core.alerts import is_command
@@ -29,6 +29,7 @@ FAULT: Final = "fault"
 LEVELS: Final = (
     *reversed([str(level) for level in Level if level.is_alerting]),
     FAULT,
+    CHANGING,
     "watch",
     "ok",
     "unknown",
@@ -68,7 +69,7 @@ def page_data(reported: Reported) -> dict[str, Any]:
 
 def level_of(decision: Decision) -> str:
     """The level as the page shows it."""
-    return FAULT if decision.assessment.is_fault else str(decision.level)
+    return FAULT if decision.assessment.is_fault else level_word(decision)
 
 
 def level_counts(decisions: Iterable[Decision]) -> dict[str, int]:
@@ -110,7 +111,7 @@ def facts_of(decision: Decision, reported: Reported) -> list[tuple[str, str]]:
         found += [("Flip", line) for line in flip_in_words(decision.flip, report.now_s)]
     hold = hold_on(report.holds, decision.volume_id, report.now_s)
     if hold is not None:
-        found.append(("Hold", hold_words(hold)))
+        found.append(("Hold", hold_words(hold, report.now_s)))
     if decision.look_interval_s:
         found.append(("Looked at", f"every {format_duration(decision.look_interval_s)}"))
     return [(name, printable(text, LONGEST_SENTENCE)) for name, text in found if text]

@@ -71,7 +71,7 @@ def _stay(stay: PaidStay, money: Money, names: Mapping[str, str]) -> dict[str, s
         "name": names.get(stay.volume_id, stay.volume_id),
         "target": short_configuration(stay.target),
         "began": instant_words(stay.began_s),
-        "ended": "lasts" if stay.ended_s is None else instant_words(stay.ended_s),
+        "ended": "still there" if stay.ended_s is None else instant_words(stay.ended_s),
         "usd_per_month": f"{stay.usd_per_month:+,.2f}",
         "usd": f"{usd:+,.4f}",
     }

@@ -11,6 +11,7 @@ from burstctl.report.document import FAULT, LEVELS, level_counts
 from burstctl.report.gathering import MOST_TOLD, Reported
 from burstctl.report.money_words import money_context
 from burstctl.report.page_words import id_words, instant_words, span_words, usd_words, volumes_words
+from burstctl.table import CHANGING
 from burstctl.telling import hold_words
 from burstctl.volume_words import LONGEST_SENTENCE
 from burstwatch.core.cadence import describe_spacing
@@ -26,6 +27,7 @@ _MEANS: Final = {
     "critical": "runs dry within minutes",
     "warning": "runs dry within the hour at this pace",
     FAULT: "its data is missing and should not be",
+    CHANGING: "AWS is changing its configuration",
     "watch": "below full, not running out",
     "ok": "calm",
     "unknown": "nothing to judge by, and rightly so",
@@ -169,7 +171,7 @@ def _notes(reported: Reported, last: timedelta) -> list[str]:
         "'About' is an estimate from what was seen; 'not before' is arithmetic: no load can empty it sooner."
     )
     notes.append("What volumes that are gone by now did is in the ledger still, and not here.")
-    notes += [hold_words(hold) for hold in report.holds]
+    notes += [hold_words(hold, report.now_s) for hold in report.holds]
     if report.ignored:
         notes.append(f"{volumes_words(len(report.ignored))} ignored by tag.")
     missing = _missing(reported)
