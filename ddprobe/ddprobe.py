@@ -1026,7 +1026,7 @@ class Writing(Values):
 
 
 class Lock:
-    """Lets one child at a time touch a file system, or look up a path; the child inherits it, and holds it."""
+    """Lets one child at a time touch a file system, or look up a path; the child inherits and holds it."""
 
     def __init__(self, rooms: Rooms, key: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
