@@ -2117,7 +2117,7 @@ class Probe:
             return
         try:
             lookup = Lookup(site.path, self.rooms, writes=self.options.level != "passive")
-            self.site = lookup.site(time.monotonic() + self.lines.warn_s, self.options.volume_id)
+            self.site = lookup.site(time.monotonic() + STILL_S, self.options.volume_id)
             refuse_foreign(self.site, self.options.allow_fs)
         except UsageError as fault:
             say(f"ddprobe: {fault}")
@@ -3072,8 +3072,8 @@ class Outlets:
                     send(f"not written: {stranger} is a symbolic link of another user; name {real}")
                 else:
                     write(os.path.join(real, name))
-            except OSError as fault:
-                send(f"not written: {fault.strerror or fault}")
+            except (OSError, ProbeError) as fault:
+                send(f"not written: {getattr(fault, 'strerror', None) or fault}")
 
         self._errand(path, work)
 
