@@ -556,7 +556,7 @@ class Lookup:
             why = "a symbolic link of another user, which root does not follow to write"
             send({"refused": f"{self.path}: {stranger} is {why}; name {real}"})
         else:
-            send({"path": real})
+            send({"path": real, "keep": "" if stranger else real})
 
     def site(self, until_s: float, volume_id: str | None = None) -> Site:
         """What was found by then. A site that has not answered has no disks, unless it is certain which."""
@@ -570,9 +570,9 @@ class Lookup:
             self._errand.give_up()
         if "refused" in self._said:
             raise UsageError(self._said["refused"])
-        real, kept = self._said.get("path"), self._kept()
-        if real and self._rooms and real != kept and real.isprintable() and real == real.strip():
-            self._rooms.write(f"{name_of(self.path)}.place", real)
+        real, kept, keep = self._said.get("path"), self._kept(), self._said.get("keep", "")
+        if self._rooms and keep not in ("", kept) and keep.isprintable() and keep == keep.strip():
+            self._rooms.write(f"{name_of(self.path)}.place", keep)
         holder = self._rooms.holder_of(name_of(self.path)) if self._rooms and not real else None
         reached = real or self._said.get("at") or (holder.at if holder else "")
         mount = mount_of(reached, self._mounts) if reached else NOWHERE

@@ -133,6 +133,7 @@ def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another
     assert f"name {secret}" in done.stdout
     assert list(secret.iterdir()) == []
     assert probe.run("passive", "--look", "100ms", theirs / "link").returncode == 0  # reads only
+    assert not list(probe.memory.glob("*.place"))  # nor is it remembered, for a run that looks nothing up
 
 
 def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in(tmp_path):
