@@ -748,7 +748,7 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = No
         send(("closed", time.monotonic()))
     except OSError as fault:
         if fd >= 0 and plan.level == "classic":
-            os.ftruncate(fd, 0)  # part of it may be all that a quota allows to anybody
+            remove_own_file(plan)
         send(("failed", errno.errorcode.get(fault.errno or 0, "?"), fault.strerror or str(fault)))
 
 
@@ -798,11 +798,17 @@ def _open_own_file_in(folder: int, name: str, plan: Plan) -> int:
     return fd
 
 
-def empty_own_file(plan: Plan, rooms: Rooms) -> None:
-    """Give back what dd wrote before it failed."""
+def remove_own_file(plan: Plan, rooms: Rooms | None = None) -> None:
+    """Give back what was written before a write failed: part of a file may be all that a quota allows.
+
+    It is not truncated, because btrfs refuses that too while the quota is full.
+    """
     Touch(rooms, "output", 0.0).reach(plan.path)
-    fd = open_own_file(Plan(**(vars(plan) | {"level": "lite"})))
-    os.ftruncate(fd, 0)
+    folder_name, name = os.path.split(plan.path)
+    try:
+        os.unlink(name, dir_fd=open_folder(folder_name))
+    except OSError:
+        pass  # the failure before it is what counts
 
 
 def wanted_writes(plan: Plan, marks: Sequence[float]) -> int:
@@ -2044,7 +2050,7 @@ class Probe:
                 progress.closed_s = ended_s
             elif writer.status is not None and progress.failure is None:
                 progress.failure = ("EIO", f"dd ended with status {os.WEXITSTATUS(writer.status)}")
-                Errand(lambda _: empty_own_file(plan, self.rooms)).answer(1.0)
+                Errand(lambda _: remove_own_file(plan, self.rooms)).answer(1.0)
         elif writer.over and not progress.finished:
             progress.failure = ("?", "the writer died: is something killing processes, or is memory short?")
         writer.give_up()

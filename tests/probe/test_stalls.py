@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -172,3 +173,28 @@ def test_an_overlay_on_two_disks_is_refused_with_the_next_step(box, probe):
     )  # fmt: skip
     assert done.returncode == 3
     assert "of an overlay, name its upperdir" in done.stdout
+
+
+def test_a_quota_that_a_classic_run_filled_is_free_again(probe, tmp_path):
+    if os.geteuid() != 0 or not shutil.which("mkfs.btrfs"):
+        pytest.skip("a quota of btrfs needs root and mkfs.btrfs")
+    script = """
+    truncate -s 150M "$0/image"
+    mkfs.btrfs -q "$0/image"
+    mkdir "$0/mounted"
+    mount -o loop "$0/image" "$0/mounted"
+    btrfs quota enable "$0/mounted"
+    btrfs subvolume create "$0/mounted/data"
+    btrfs qgroup limit 1M "$0/mounted/data"
+    "$@" || code=$?
+    dd if=/dev/urandom of="$0/mounted/data/theirs" bs=64k count=8 conv=fsync
+    exit $code
+    """
+    command = probe.command("run", "--level", "classic", "--data", "random", tmp_path / "mounted" / "data")
+    # the mount is gone with its name space, and the loop device with the mount
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-ec", script, tmp_path, *command],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "EDQUOT" in done.stdout
+    assert done.returncode == 3, done.stderr  # and that of dd would be 1
