@@ -94,6 +94,8 @@ SLOW_WRITE_S: Final = 0.02
 QUEUEING_MS: Final = 50.0
 """A device this slow has a queue: 16 ms were measured at 3,000 IOPS with 48 waiting, 455 ms at 100."""
 MOST_FILES: Final = 256
+MOST_LINKS: Final = 40
+"""As many symbolic links as the kernel follows in one path."""
 TASK_NAME: Final = 64
 
 
@@ -364,7 +366,7 @@ def wait_for(fds: Iterable[int], within_s: float) -> None:
 
 def kind_of(status: os.stat_result) -> str:
     """Say what a name stands for, without the module that has names for the bits."""
-    return {0o100000: "file", 0o040000: "folder"}.get(status.st_mode & 0o170000, "other")
+    return {0o100000: "file", 0o040000: "folder", 0o120000: "link"}.get(status.st_mode & 0o170000, "other")
 
 
 def boot_clock() -> float:
@@ -400,6 +402,15 @@ class Mount(Values):
     source: str
     options: str
 
+    @property
+    def key(self) -> str:
+        """Name the file system in file names and messages."""
+        return self.dev.replace(":", "-")
+
+
+NOWHERE: Final = Mount(point="", dev="unknown", fs="", source="", options="")
+"""Where a path is as long as its lookup has not said so: on no disk that could be accused."""
+
 
 class Disk(Values):
     """A whole disk, and the volume it is."""
@@ -430,8 +441,7 @@ class Site(Values):
 
     @property
     def key(self) -> str:
-        """Name the file system in file names and messages."""
-        return self.mount.dev.replace(":", "-")
+        return self.mount.key
 
 
 def parse_mounts(text: str) -> tuple[Mount, ...]:
@@ -477,40 +487,156 @@ def volume_id_of(model: str, serial: str) -> str | None:
 
 
 def find_site(path: str, within_s: float, volume_id: str | None = None) -> Site:
-    """Map a path to its mount and disks. The path itself is looked up by a child: that may already hang."""
-    path = (
-        os.path.normpath(os.path.join(os.getcwd(), path))
-        if not path.startswith("/")
-        else os.path.normpath(path)
-    )
-    seen = Errand(lambda send: _look_up(path, send)).answer(within_s)
-    if isinstance(seen, str):
-        raise UsageError(seen)
-    mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
-    real = seen["path"] if seen else path
-    mount = mount_of(real, mounts)
-    if mount is None:
-        raise ProbeError(f"{path} is on no mount of /proc/self/mountinfo; name a directory of a mounted disk")
-    partition, raw = Errand(lambda send: send(_look_for_disks(mount))).answer(2.0) or ("", [])
-    disks = tuple(Disk(**facts) for facts in raw)
-    if volume_id:
-        disks = tuple(Disk(**(vars(disk) | {"volume_id": volume_id})) for disk in disks)
-    return Site(
-        path=real, answered=seen is not None, mount=mount, mounts=mounts, partition=partition, disks=disks
-    )
+    """Map a path to its mount and disks."""
+    return Lookup(path).site(time.monotonic() + within_s, volume_id)
 
 
-def _look_up(path: str, send: Callable[[object], None]) -> None:
-    try:
-        real = os.path.realpath(path)
-        status = os.stat(real)
-    except OSError as fault:
-        send(f"{path}: {fault.strerror}; name a directory on the disk to look at")
-        return
-    if kind_of(status) != "folder":
-        send(f"{path} is not a directory; ddprobe writes only a file of its own, so name a directory")
-        return
-    send({"path": real})
+class Lookup:
+    """Follows a path to its mount and disks, in a child: that may already hang.
+
+    With rooms there is one such child for a path, however many runs ask: the others wait for its lock, and
+    read in it which name of the path it has not got past. Where a write has been stuck on the file system
+    that the path was on before, no child is risked: that file system is the answer.
+    """
+
+    def __init__(self, path: str, rooms: Rooms | None = None, *, writes: bool = False) -> None:
+        self.path = path if path.startswith("/") else os.path.join(os.getcwd(), path)
+        self._rooms, self._writes = rooms, writes
+        self._mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        self._errand: Errand | None = None
+        self._said: dict[str, str] = {}
+        if (stuck := self._known_to_be_stuck()) is not None:
+            self._said = {"path": stuck}
+        else:
+            self._advance()
+
+    def _known_to_be_stuck(self) -> str | None:
+        kept = self._kept()
+        mount = mount_of(kept, self._mounts) if kept else None
+        holder = self._rooms.holder_of(mount.key) if self._rooms and mount else None
+        return kept if holder and holder.age_s >= STILL_S else None
+
+    def _kept(self) -> str:
+        """Where the path led when it was last looked up."""
+        return read_text(self._rooms.path(f"{name_of(self.path)}.place")) if self._rooms else ""
+
+    def _advance(self) -> None:
+        """Start the child, unless that of another run is at it; take what it says."""
+        if self._errand is None:
+            lock = Lock(self._rooms, name_of(self.path)) if self._rooms else None
+            if lock is None or lock.take():
+                keep = [lock.fd] if lock else []
+                self._errand = Errand(lambda send: self._follow(send, lock), keep=keep)
+            if lock:
+                lock.close()
+        if self._errand:
+            for said in self._errand.receive():
+                self._said |= said
+
+    def _follow(self, send: Callable[[object], None], lock: Lock | None) -> None:
+        began, touch = (boot_clock(), time.time()), Touch(self._rooms, "lookup")
+
+        def reach(step: str) -> None:
+            send({"at": step})
+            if lock:
+                note_holder(lock.fd, "lookup", began, step)
+            touch.reach(step)
+
+        try:
+            real, stranger = follow(self.path, self._mounts, reach)
+            reach(real)
+            status = os.stat(real)
+        except OSError as fault:
+            send({"refused": f"{self.path}: {fault.strerror}; name a directory on the disk to look at"})
+            return
+        if kind_of(status) != "folder":
+            what = "is not a directory; ddprobe writes only a file of its own, so name a directory"
+            send({"refused": f"{self.path} {what}"})
+        elif self._writes and stranger and os.geteuid() == 0:
+            why = "a symbolic link of another user, which root does not follow to write"
+            send({"refused": f"{self.path}: {stranger} is {why}; name {real}"})
+        else:
+            send({"path": real, "keep": "" if stranger else real})
+
+    def site(self, until_s: float, volume_id: str | None = None) -> Site:
+        """What was found by then. A site that has not answered has no disks, unless it is certain which."""
+        while not (self._said.keys() & {"path", "refused"} or (self._errand and self._errand.over)):
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                break
+            wait_for([self._errand.fd] if self._errand else [], min(STEP_S / 5, left_s))
+            self._advance()
+        if self._errand:
+            self._errand.give_up()
+        if "refused" in self._said:
+            raise UsageError(self._said["refused"])
+        real, kept, keep = self._said.get("path"), self._kept(), self._said.get("keep", "")
+        if self._rooms and keep not in ("", kept) and keep.isprintable() and keep == keep.strip():
+            self._rooms.write(f"{name_of(self.path)}.place", keep)
+        holder = self._rooms.holder_of(name_of(self.path)) if self._rooms and not real else None
+        reached = real or self._said.get("at") or (holder.at if holder else "")
+        mount = mount_of(reached, self._mounts) if reached else NOWHERE
+        if mount is None:
+            raise ProbeError(
+                f"{reached} is on no mount of /proc/self/mountinfo; name a directory of a mounted disk"
+            )
+        partition, raw = Errand(lambda send: send(_look_for_disks(mount))).answer(2.0) or ("", [])
+        disks = tuple(Disk(**facts) for facts in raw)
+        was_here = kept and mount_of(kept, self._mounts) == mount
+        if volume_id and (real or was_here):
+            disks = tuple(Disk(**(vars(disk) | {"volume_id": volume_id})) for disk in disks)
+        return Site(
+            path=real or self.path, answered=bool(real), mount=mount, mounts=self._mounts,
+            partition=partition, disks=disks,
+        )  # fmt: skip
+
+
+def name_of(path: str) -> str:
+    """Name a path in names of files: the standard library's digests would be modules more to read."""
+    return f"path-{int.from_bytes(os.fsencode(path), 'little') % ((1 << 61) - 1):x}"
+
+
+def follow(path: str, mounts: Sequence[Mount], reach: Callable[[str], None]) -> tuple[str, str | None]:
+    """Follow a path name by name, as the kernel does, and say by ``reach`` which name is looked up next.
+
+    Gives the path without symbolic links, and the last link of another user that it led through. Where
+    something is mounted, and above such a place, no disk is asked: those directories cannot be replaced.
+    """
+    real, names, links, stranger = "/", path.split("/")[::-1], 0, None
+    while names:
+        name = names.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            real = os.path.dirname(real)
+            continue
+        step = os.path.join(real, name)
+        if any(f"{mount.point}/".startswith(f"{step}/") for mount in mounts):
+            real = step
+            continue
+        reach(step)
+        status = os.lstat(step)
+        if kind_of(status) != "link":
+            real = step
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        if status.st_uid not in (0, os.geteuid()):
+            stranger = step
+        target = os.readlink(step)
+        real = "/" if target.startswith("/") else real
+        names += target.split("/")[::-1]
+    return real, stranger
+
+
+def open_folder(real: str) -> int:
+    """Open a directory whose path was followed; raises OSError where it is reached through a link now."""
+    fd = os.open(real, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    if os.readlink(f"/proc/self/fd/{fd}") != real:
+        os.close(fd)
+        raise OSError(errno.EPERM, f"{real} leads through a symbolic link that was not there before")
+    return fd
 
 
 def _look_for_disks(mount: Mount) -> tuple[str, list[dict[str, Any]]]:
@@ -595,7 +721,7 @@ class Plan(Values):
 
 def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = None) -> None:
     """Do the writes and say when each was done. Runs in a child: any line of it may never return."""
-    parent = os.getppid()
+    parent, fd = os.getppid(), -1
     if lock is not None:
         note_writer(lock, plan)
     send(("began", time.monotonic()))
@@ -621,27 +747,47 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = No
         send(("cpu", _waited_for_cpu_s() - waited_s))
         send(("closed", time.monotonic()))
     except OSError as fault:
+        if fd >= 0 and plan.level == "classic":
+            remove_own_file(plan)
         send(("failed", errno.errorcode.get(fault.errno or 0, "?"), fault.strerror or str(fault)))
 
 
 def open_own_file(plan: Plan) -> int:
-    """Open the one file we write: ours, regular, with one name, on this file system, with room beside it."""
+    """Open the one file we write: ours, regular, with one name, on this file system, with room beside it.
+
+    Its name begins with .ddprobe (see the command line), and its size is one that we leave: a file that
+    somebody else made is neither written nor truncated.
+    """
+    folder_name, name = os.path.split(plan.path)
+    folder = open_folder(folder_name)
+    try:
+        fd = _open_own_file_in(folder, name, plan)
+        if os.fstat(fd).st_dev != os.fstat(folder).st_dev:
+            raise OSError(
+                errno.EXDEV,
+                f"{plan.path} is not on the disk of its directory; of an overlay, name its upperdir",
+            )
+    finally:
+        os.close(folder)
+    return fd
+
+
+def _open_own_file_in(folder: int, name: str, plan: Plan) -> int:
     how = os.O_SYNC if plan.level == "classic" else os.O_DSYNC
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | how
     refusal = OSError(errno.EPERM, f"{plan.path} is not a regular file: remove it, or choose another --file")
     try:
-        if kind_of(os.lstat(plan.path)) != "file":
+        if kind_of(os.stat(name, dir_fd=folder, follow_symlinks=False)) != "file":
             raise refusal
     except FileNotFoundError:
         pass
-    fd = os.open(plan.path, flags, 0o600)
+    fd = os.open(name, flags, 0o600, dir_fd=folder)
     status = os.fstat(fd)
     if kind_of(status) != "file":
         raise refusal
-    if status.st_nlink != 1 or status.st_uid != os.geteuid():
+    is_our_size = status.st_size % LITE_BYTES == 0 and status.st_size <= CLASSIC_BLOCK * CLASSIC_BLOCKS
+    if status.st_nlink != 1 or status.st_uid != os.geteuid() or not is_our_size:
         raise OSError(errno.EPERM, f"{plan.path} is not ddprobe's own: remove it, or choose another --file")
-    if status.st_dev != os.stat(os.path.dirname(plan.path)).st_dev:
-        raise OSError(errno.EXDEV, f"{plan.path} is on another file system than its directory")
     if plan.level == "classic":
         room = os.fstatvfs(fd)
         needed = CLASSIC_BLOCK * CLASSIC_BLOCKS + room.f_blocks * room.f_frsize // 100
@@ -650,6 +796,19 @@ def open_own_file(plan: Plan) -> int:
                 errno.ENOSPC, f"less than {needed // MIB} MiB free: a classic run would fill the disk"
             )
     return fd
+
+
+def remove_own_file(plan: Plan, rooms: Rooms | None = None) -> None:
+    """Give back what was written before a write failed: part of a file may be all that a quota allows.
+
+    It is not truncated, because btrfs refuses that too while the quota is full.
+    """
+    Touch(rooms, "output", 0.0).reach(plan.path)
+    folder_name, name = os.path.split(plan.path)
+    try:
+        os.unlink(name, dir_fd=open_folder(folder_name))
+    except OSError:
+        pass  # the failure before it is what counts
 
 
 def wanted_writes(plan: Plan, marks: Sequence[float]) -> int:
@@ -753,22 +912,26 @@ class Rooms:
 
     def __init__(self, wanted: str | None) -> None:
         """Take the folder that is asked for, or the first usual one that is in memory and ours."""
-        mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
-        tried = [wanted] if wanted else _usual_rooms()
-        usable = [folder for folder in tried if _in_memory(folder, mounts) and _make_own(folder)]
-        self.in_memory = bool(usable)
-        if not usable:
-            usable = [folder for folder in tried if _make_own(folder)]
-        if not usable:
-            raise UsageError(f"none of {', '.join(tried)} can be ours alone; name another with --run-dir")
-        self.folder = usable[0]
+        self.mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        if not self.mounts:
+            raise ProbeError("/proc/self/mountinfo cannot be read: mount /proc")
+        faults = []
+        for folder in [wanted] if wanted else _usual_rooms():
+            fault = _why_not_ours(os.path.abspath(folder), self.mounts)
+            if fault is None:
+                self.folder = os.path.abspath(folder)
+                return
+            faults.append(f"{folder} {fault}")
+        raise UsageError(f"{', and '.join(faults)}; name another with --run-dir, such as /run/ddprobe")
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
     def ensure(self) -> None:
         """Make the folder again where somebody tidied it away."""
-        _make_own(self.folder)
+        fault = _why_not_ours(self.folder, self.mounts)
+        if fault is not None:
+            raise ProbeError(f"{self.folder} {fault}")
 
     def write(self, name: str, text: str) -> None:
         """Replace one small file whole."""
@@ -776,8 +939,26 @@ class Rooms:
         try:
             self.ensure()
             replace_file(path, text)
-        except OSError as fault:
-            say(f"ddprobe: {path} not written: {fault.strerror}")
+        except (OSError, ProbeError) as fault:
+            say(f"ddprobe: {path} not written: {fault}")
+
+    def forget(self, name: str) -> None:
+        """Remove one small file, unless another run just did."""
+        try:
+            os.unlink(self.path(name))
+        except FileNotFoundError:
+            pass
+
+    def holder_of(self, key: str) -> Writing | None:
+        """Who holds a lock now; None where nobody does."""
+        lock = Lock(self, key)
+        holder = None if lock.take() else lock.holder()
+        lock.close()
+        return holder
+
+
+_rooms_in_use: list[Rooms] = []
+"""The one of this process: what is written to a file by stdout or stderr takes a lock in it as well."""
 
 
 def _usual_rooms() -> list[str]:
@@ -788,51 +969,83 @@ def _usual_rooms() -> list[str]:
     return ([f"{home}/ddprobe"] if home else []) + [private]
 
 
-def _in_memory(folder: str, mounts: Sequence[Mount]) -> bool:
-    mount = mount_of(os.path.normpath(folder), mounts)
-    return mount is not None and mount.fs in MEMORY_FS
-
-
-def _make_own(folder: str) -> bool:
-    try:
-        os.mkdir(folder, 0o755 if folder.startswith("/run/") else 0o700)
-    except FileExistsError:
-        pass
-    except OSError:
-        return False
-    status = os.lstat(folder)
-    return kind_of(status) == "folder" and status.st_uid == os.geteuid()
+def _why_not_ours(folder: str, mounts: Sequence[Mount]) -> str | None:
+    """Make a folder in memory, or say why it cannot be ours alone. Nothing of it is looked up on a disk."""
+    mount = mount_of(folder, mounts)
+    if mount is None or mount.fs not in MEMORY_FS:
+        return (
+            f"is on {mount.fs if mount else 'no mount'}, not in memory (tmpfs), and would hang with its disk"
+        )
+    step = mount.point
+    for name in folder[len(mount.point) :].strip("/").split("/"):
+        step = os.path.join(step, name)
+        if step == folder:
+            try:
+                os.mkdir(folder, 0o755 if folder.startswith("/run/") else 0o700)
+            except FileExistsError:
+                pass
+            except OSError as fault:
+                return f"cannot be made: {fault.strerror}"
+        try:
+            status = os.lstat(step)
+        except OSError as fault:
+            return f"cannot be looked up: {fault.strerror}"
+        if kind_of(status) != "folder":
+            return f"cannot be used: {step} is not a directory"
+        if step != folder and status.st_uid not in (0, os.geteuid()):
+            return f"is below {step}, which belongs to another user"
+    if status.st_uid != os.geteuid():
+        return "belongs to another user"
+    return "may be written by others" if status.st_mode & 0o022 else None
 
 
 def replace_file(path: str, text: str, mode: int = 0o644) -> None:
     """Write beside it, then rename: a reader sees the old or the new one, never half."""
     folder, name = os.path.split(path)
-    new = os.path.join(folder, f".{name}.{os.getpid()}")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    new = os.path.join(folder, f".{name}.{os.urandom(8).hex()}")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
+        write_all(fd, text.encode())
         os.fchmod(fd, mode)
-        os.write(fd, text.encode())
+        os.rename(new, path)
+    except OSError:
+        os.unlink(new)
+        raise
     finally:
         os.close(fd)
-    os.rename(new, path)
+
+
+def write_all(fd: int, raw: bytes) -> None:
+    """Write to the end: the kernel may take less than it is given."""
+    while raw:
+        raw = raw[os.write(fd, raw) :]
 
 
 class Writing(Values):
-    """The write that holds the lock."""
+    """What holds a lock: a write of a level, a lookup, or an output."""
 
     pid: int
     level: str
     started_s: float
     age_s: float
+    at: str
 
 
 class Lock:
-    """One writer for each file system. The child inherits it, and so holds it while the write lasts."""
+    """Lets one child at a time touch a file system, or look up a path; the child inherits and holds it."""
 
     def __init__(self, rooms: Rooms, key: str) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         rooms.ensure()
-        self.fd = os.open(rooms.path(f"{key}.lock"), flags, 0o600)
+        path = rooms.path(f"{key}.lock")
+        try:
+            self.fd = os.open(path, flags, 0o600)
+            status = os.fstat(self.fd)
+        except OSError as fault:
+            raise ProbeError(f"{path} cannot be opened: {fault.strerror}; remove it") from None
+        if kind_of(status) != "file" or status.st_uid != os.geteuid():
+            os.close(self.fd)
+            raise ProbeError(f"{path} is not ddprobe's own: remove it")
 
     def take(self) -> bool:
         """Try once."""
@@ -840,26 +1053,74 @@ class Lock:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        os.ftruncate(self.fd, 0)  # who held it before is of no concern any more
         return True
 
     def holder(self) -> Writing | None:
-        """Who writes, and since when; None in the instant before that is noted."""
-        words = os.pread(self.fd, 4096, 0).decode().split()
-        if len(words) < 4:  # noqa: PLR2004 - see note_writer
+        """Who holds it, and since when; None in the instant before that is noted, or where it is no note."""
+        words = os.pread(self.fd, 8192, 0).decode("utf-8", "surrogateescape").split(" ", 4)
+        if len(words) < 5:  # noqa: PLR2004 - see note_holder
             return None
-        age_s = max(0.0, boot_clock() - float(words[2]))
-        return Writing(pid=int(words[0]), level=words[1], started_s=float(words[3]), age_s=age_s)
+        pid, booted_s, started_s = whole(words[0]), _number(words[2]), _number(words[3], 1e11)
+        if pid is None or pid <= 0 or not words[1].isalpha() or booted_s is None or started_s is None:
+            return None
+        age_s = max(0.0, boot_clock() - booted_s)
+        return Writing(pid=pid, level=words[1], started_s=started_s, age_s=age_s, at=words[4])
 
     def close(self) -> None:
-        """Drop our hold; a writer that inherited it keeps its own."""
+        """Drop our hold; a child that inherited it keeps its own."""
         os.close(self.fd)
 
 
 def note_writer(fd: int, plan: Plan) -> None:
-    """Write who we are into the lock file, which is in memory."""
-    text = f"{os.getpid()} {plan.level} {boot_clock():.3f} {time.time():.3f}\n".encode()
+    """Write into the lock file, which is in memory, what we are about to write."""
+    note_holder(fd, plan.level, (boot_clock(), time.time()), plan.path)
+
+
+def note_holder(fd: int, level: str, began: tuple[float, float], at: str) -> None:
+    """Write into the lock file who we are, since when, by both clocks, and what we wait for."""
+    text = os.fsencode(f"{os.getpid()} {level} {began[0]:.3f} {began[1]:.3f} {at}")
     os.pwrite(fd, text, 0)
     os.ftruncate(fd, len(text))
+
+
+class Touch:
+    """Holds the lock of the file system that a child is about to touch, so that no second one hangs there."""
+
+    def __init__(self, rooms: Rooms | None, level: str, wait_s: float | None = None) -> None:
+        """Wait so long for others, then raise; by default go on without the lock."""
+        self._rooms, self._level, self._wait_s = rooms, level, wait_s
+        self._began = (boot_clock(), time.time())
+        self._key = ""
+        self._lock: Lock | None = None
+
+    def reach(self, path: str) -> None:
+        """Let go of the file system before, and take the lock of the one that the path is on."""
+        mount = mount_of(path, self._rooms.mounts) if self._rooms else None
+        if self._rooms is None or mount is None:
+            return
+        if mount.key != self._key:
+            if self._lock:
+                self._lock.close()
+            self._key, self._lock = mount.key, self._take(self._rooms, mount.key)
+        if self._lock:
+            note_holder(self._lock.fd, self._level, self._began, path)
+
+    def _take(self, rooms: Rooms, key: str) -> Lock | None:
+        lock, until_s = Lock(rooms, key), time.monotonic() + (self._wait_s or 0.0)
+        while not lock.take():
+            if time.monotonic() < until_s:
+                time.sleep(STEP_S / 10)
+                continue
+            holder = lock.holder()
+            lock.close()
+            if self._wait_s is None:
+                return None
+            who = (
+                f"process {holder.pid} has waited {duration(holder.age_s)}" if holder else "another one waits"
+            )
+            raise BlockingIOError(errno.EAGAIN, f"{who} for this file system")
+        return lock
 
 
 class Memory:
@@ -1403,13 +1664,23 @@ def read_ebs_page(disk: Disk) -> dict[str, int]:
     return parse_ebs_page(page.tobytes())
 
 
-def nvme_counters(site: Site, json_file: str | None) -> dict[str, int] | None:
+def nvme_counters(site: Site, json_file: str | None, rooms: Rooms | None = None) -> dict[str, int] | None:
     """Get the EBS counters of the first volume, or None where there are none to be had within a second."""
+
+    def parsed(path: str) -> dict[str, int]:
+        Touch(rooms, "output", 0.0).reach(path)
+        return parse_nvme_json(read_text(path))
+
+    def asked(disk: Disk) -> dict[str, int]:
+        if rooms and not Lock(rooms, f"nvme-{disk.name}").take():
+            raise ProbeError("the answer to an earlier question has not come yet")
+        return read_ebs_page(disk)
+
     ebs = next((disk for disk in site.disks if disk.volume_id and disk.name.startswith("nvme")), None)
     if json_file:
-        raw = Errand(lambda send: send(parse_nvme_json(read_text(json_file)))).answer(1.0)
+        raw = Errand(lambda send: send(parsed(os.path.abspath(json_file)))).answer(1.0)
     elif ebs:
-        raw = Errand(lambda send: send(read_ebs_page(ebs))).answer(1.0)
+        raw = Errand(lambda send: send(asked(ebs))).answer(1.0)
     else:
         return None
     return raw or None
@@ -1627,10 +1898,12 @@ def worse(one: Judgement, other: Judgement) -> Judgement:
     return max(known, key=lambda judged: SEVERITIES.index(judged.verdict), default=one)
 
 
+BADNESS: Final = (OK, WARN, UNKNOWN, CRIT)
+
+
 def worst(verdicts: Iterable[str]) -> str:
     """Pick the verdict to exit with: unknown is worse than a warning, a known fault worse than unknown."""
-    order = (OK, WARN, UNKNOWN, CRIT)
-    return max(verdicts, key=order.index, default=UNKNOWN)
+    return max(verdicts, key=BADNESS.index, default=UNKNOWN)
 
 
 # ---------------------------------------------------------------- one look at one path
@@ -1777,6 +2050,7 @@ class Probe:
                 progress.closed_s = ended_s
             elif writer.status is not None and progress.failure is None:
                 progress.failure = ("EIO", f"dd ended with status {os.WEXITSTATUS(writer.status)}")
+                Errand(lambda _: remove_own_file(plan, self.rooms)).answer(1.0)
         elif writer.over and not progress.finished:
             progress.failure = ("?", "the writer died: is something killing processes, or is memory short?")
         writer.give_up()
@@ -1825,7 +2099,8 @@ class Probe:
     def run(self, started_s: float, *, skip_look: bool = False) -> dict[str, Any]:
         """Look, then write what the level asks and the disk allows; back before the deadline in any case."""
         options, until_s = self.options, time.monotonic() + options_deadline(self.options, started_s)
-        self._follow_the_mount()
+        if options.mode == "serve":
+            self._follow_the_mount()
         if not self.site.answered:
             return self._unanswered(time.monotonic() - started_s)
         nvme = self._nvme()
@@ -1847,7 +2122,8 @@ class Probe:
         if site.answered and mount is not None and mount.dev == site.mount.dev:
             return
         try:
-            self.site = find_site(site.path, self.lines.warn_s, self.options.volume_id)
+            lookup = Lookup(site.path, self.rooms, writes=self.options.level != "passive")
+            self.site = lookup.site(time.monotonic() + STILL_S, self.options.volume_id)
             refuse_foreign(self.site, self.options.allow_fs)
         except UsageError as fault:
             say(f"ddprobe: {fault}")
@@ -1933,7 +2209,9 @@ class Probe:
             holder = lock.holder() or holder
         lock.close()
         age_s = max(holder.age_s if holder else 0.0, waited_s)
-        changes = {"level": holder.level if holder else "lite", "completed": False, "elapsed_s": age_s}
+        known = ("lite", "classic", "lookup")
+        level = holder.level if holder and holder.level in known else "lite"
+        changes = {"level": level, "completed": False, "elapsed_s": age_s}
         facts = Facts(**(vars(look) | changes))
         since = holder.started_s if holder else None
         writer = holder.pid if holder else "?"
@@ -1943,10 +2221,27 @@ class Probe:
         return self._reading(facts, judged, stuck_since=since, skipped=skipped, nvme=nvme)
 
     def _unanswered(self, waited_s: float) -> dict[str, Any]:
-        look = self.look(STILL_S + 3 * STEP_S)
-        facts = Facts(**(vars(look) | {"level": "lite", "completed": False, "elapsed_s": waited_s + STILL_S}))
-        skipped = [f"write: {self.site.path} could not even be looked up in {duration(waited_s)}"]
-        return self._reading(facts, judge(facts, self.lines), skipped=skipped, nvme=None)
+        """The path's lookup has not returned: since when, and for which name of the path it waits."""
+        holder = self.rooms.holder_of(name_of(self.site.path))
+        look = self.look(STILL_S + 3 * STEP_S, holder.pid if holder else -1)
+        age_s = waited_s + STILL_S
+        if holder:
+            age_s = max(age_s, holder.age_s + STILL_S)
+        facts = Facts(**(vars(look) | {"level": "lookup", "completed": False, "elapsed_s": age_s}))
+        where = (
+            f"process {holder.pid} waits for {plain(holder.at, 200)}"
+            if holder
+            else "it may not be known where"
+        )
+        skipped = [f"write: the path lookup has not returned in {duration(age_s)}: {where}"]
+        since = holder.started_s if holder else None
+        return self._reading(facts, judge(facts, self.lines), skipped=skipped, stuck_since=since)
+
+    def unmeasured(self) -> dict[str, Any]:
+        """Take the place of a reading that did not come."""
+        reason = "the process that measured it died or did not return by the deadline"
+        judged = Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason=reason)
+        return self._reading(self.passive_facts(None, None), judged)
 
     def passive_reading(self) -> dict[str, Any]:
         """Take a reading of its own from counters and tasks."""
@@ -1957,7 +2252,7 @@ class Probe:
         return self._reading(facts, judged)
 
     def _nvme(self) -> dict[str, int] | None:
-        return nvme_counters(self.site, self.options.nvme_json)
+        return nvme_counters(self.site, self.options.nvme_json, self.rooms)
 
     def _reading(
         self,
@@ -1995,7 +2290,7 @@ class Probe:
             "device": site.partition or site.mount.source,
             "disks": [one.name for one in site.disks],
             "level": options.level,
-            "reached": facts.level,
+            "reached": "passive" if facts.level == "lookup" else facts.level,
             "engine": options.engine if facts.level == "classic" else "inproc",
             "verdict": judged.verdict,
             "cause": judged.cause,
@@ -2003,7 +2298,7 @@ class Probe:
             "completed": facts.completed,
             "started_at": instant(started_at_s),
             "stuck_since": instant(stuck_since) if stuck_since else None,
-            "total_s": None if facts.level == "passive" else facts.elapsed_s,
+            "total_s": None if facts.level in ("passive", "lookup") else facts.elapsed_s,
             "dd_s": facts.dd_s,
             "dd_measured": facts.level == "classic",
             "io_delay_ms": None if facts.io_delay_s is None else 1000 * facts.io_delay_s,
@@ -2029,7 +2324,7 @@ class Probe:
             },
             "credits_total": self.memory.credits_total,
             "skipped": list(skipped),
-            "state_in_memory": self.rooms.in_memory,
+            "state_in_memory": True,
             "version": VERSION,
         }
 
@@ -2053,8 +2348,8 @@ def options_deadline(options: Options, started_s: float) -> float:
 
 def headline(reading: dict[str, Any], most: int = 400) -> str:
     """One line that says it all, and fits where it must."""
-    name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"]
-    verdict, mount = reading["verdict"].upper(), plain(reading["mount"], 120)
+    name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
+    verdict, mount = reading["verdict"].upper(), plain(reading["mount"] or reading["path"], 120)
     if reading["cause"] == NOT_MEASURED:
         return f"{verdict} {mount}: {plain(reading['reason'], most)}"[:most]
     text = f"{verdict} {mount} ({plain(name, 120)}): {reading['cause']}, {_dd_words(reading)}"
@@ -2077,6 +2372,8 @@ def _groups_in_words(top: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _dd_words(reading: dict[str, Any]) -> str:
+    if reading["reached"] == "passive" and not reading["completed"]:
+        return f"the path lookup has not returned in {duration(reading['dd_s'])}"
     if reading["reached"] == "passive" and reading["cause"] == STALLED:
         return f"nothing has come back for {duration(reading['dd_s'])}"
     if reading["error"]:
@@ -2111,10 +2408,17 @@ EXITS: Final = {
 def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
     """Write to stdout or stderr without ever waiting for whoever should read it."""
     raw, until_s = text.encode("utf-8", "replace"), time.monotonic() + within_s
+    rooms = _rooms_in_use[0] if _rooms_in_use else None
+
+    def write_to_file(send: Callable[[object], None]) -> None:
+        Touch(rooms, "output", within_s).reach(os.readlink(f"/proc/self/fd/{copy}"))
+        write_all(copy, raw)
+        send(True)
+
     try:
         if kind_of(os.fstat(fd)) == "file":
             copy = os.dup(fd)
-            done = Errand(lambda send: send(os.write(copy, raw)), keep=[copy]).answer(within_s)
+            done = Errand(write_to_file, keep=[copy]).answer(within_s)
             os.close(copy)
             return done is not None
         poll = select.poll()
@@ -2128,16 +2432,39 @@ def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
 
 
 def append_line(path: str, line: str, most: int = 5 * MIB) -> None:
-    """Append to a log that stays bounded: when it is full it becomes FILE.1."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    """Append to a log that stays bounded: when it is full it becomes FILE.1.
+
+    The log must be a regular file with one name, of ours or root's, in a directory that is ours or root's and
+    that not everybody may write to: else another user could have us append to any file.
+    """
+    folder_name, name = os.path.split(path)
+    folder = open_folder(folder_name)
+    fd = -1
     try:
+        status = os.fstat(folder)
+        if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
+            raise OSError(errno.EPERM, f"other users may write to {folder_name}; name a file elsewhere")
+        fd = _open_log(folder, name)
         if os.fstat(fd).st_size > most:
-            os.rename(path, path + ".1")
+            os.rename(name, name + ".1", src_dir_fd=folder, dst_dir_fd=folder)
             os.close(fd)
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        os.write(fd, line.encode() + b"\n")
+            fd = -1
+            fd = _open_log(folder, name)
+        write_all(fd, line.encode() + b"\n")
     finally:
+        if fd >= 0:
+            os.close(fd)
+        os.close(folder)
+
+
+def _open_log(folder: int, name: str) -> int:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    fd = os.open(name, flags, 0o644, dir_fd=folder)
+    status = os.fstat(fd)
+    if kind_of(status) != "file" or status.st_nlink != 1 or status.st_uid not in (0, os.geteuid()):
         os.close(fd)
+        raise OSError(errno.EPERM, "not a regular file of ours with one name; remove it, or name another")
+    return fd
 
 
 PROM_METRICS: Final = (
@@ -2622,6 +2949,8 @@ class Sender:
         call_aws(self._web, caller, request)
 
 
+OUTPUT_WAIT_S: Final = 4.0
+MOST_KEPT_LINES: Final = 100
 SEND_S: Final = 15.0
 FINISH_S: Final = 5.0
 RETRY_S: Final = 1.0
@@ -2665,9 +2994,10 @@ class Outlets:
 
     def __init__(self, options: Options, rooms: Rooms) -> None:
         self._options, self._rooms = options, rooms
-        self._mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
         self._newest: dict[str, dict[str, Any]] = {}
         self._errands: dict[str, Errand] = {}
+        self._files = {path for path in (options.json, options.prom) if path}
+        self._writing: set[str] = set()
         self._gate = EventGate()
         if options.cloudwatch == "emf":
             agent_address()
@@ -2688,15 +3018,15 @@ class Outlets:
         """Send a reading everywhere it is wanted; memory first."""
         options, self._newest[reading["path"]] = self._options, reading
         line = json_text(reading)
-        self._rooms.write(f"{reading['device'].replace('/', '-')}.json", line + "\n")
+        self._rooms.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
         if options.json == "-":
             write_stream(1, line + "\n")
         elif options.json:
-            path = options.json
-            self._file(path, lambda: append_line(path, line))
+            kept = self._keep(options.json, line)
+            self._file(options.json, lambda path: self._append_kept(path, kept))
         if options.prom:
-            prom, text = options.prom, prom_text(list(self._newest.values()))
-            self._file(prom, lambda: replace_file(prom, text))
+            text = prom_text(list(self._newest.values()))
+            self._file(options.prom, lambda path: replace_file(path, text))
         if options.collectd:
             host = os.environ.get("COLLECTD_HOSTNAME", reading["host"])
             write_stream(1, collectd_text(reading, host, options.interval))
@@ -2717,23 +3047,51 @@ class Outlets:
         for sender in self._senders():
             sender.pump()
 
-    def _file(self, path: str, write: Callable[[], None]) -> None:
-        """Write at once in memory; on a disk by a child, of which there is never more than one for a file."""
-        if _in_memory(path, self._mounts):
+    def _keep(self, path: str, line: str) -> str:
+        """Put a line for a log into memory first: there it waits while the log's disk does not answer."""
+        kept = f"{name_of(os.path.abspath(path))}.line-"
+        for name in self._kept(kept)[: -(MOST_KEPT_LINES - 1)]:
+            self._rooms.forget(name)
+        self._rooms.write(f"{kept}{boot_clock():018.6f}-{os.getpid()}", line)
+        return kept
+
+    def _kept(self, kept: str) -> list[str]:
+        return sorted(name for name in _names(self._rooms.folder) if name.startswith(kept))
+
+    def _append_kept(self, path: str, kept: str) -> None:
+        for name in self._kept(kept):
+            if line := read_text(self._rooms.path(name), 4 * MIB):
+                append_line(path, line)
+            self._rooms.forget(name)
+
+    def _file(self, path: str, write: Callable[[str], None]) -> None:
+        """Write by a child, of which there is one at a time for a file, and one for a file system."""
+
+        def work(send: Callable[[object], None]) -> None:
+            touch = Touch(self._rooms, "output", OUTPUT_WAIT_S)
+            folder, name = os.path.split(os.path.abspath(path))
             try:
-                write()
-            except OSError as fault:
-                say(f"ddprobe: {path} not written: {fault.strerror}")
-            return
-        self._errand(path, lambda send: send(_tried(write)))
+                real, stranger = follow(folder, self._rooms.mounts, touch.reach)
+                touch.reach(real)
+                send("")
+                if stranger and os.geteuid() == 0:
+                    send(f"not written: {stranger} is a symbolic link of another user; name {real}")
+                else:
+                    write(os.path.join(real, name))
+            except (OSError, ProbeError) as fault:
+                send(f"not written: {getattr(fault, 'strerror', None) or fault}")
+
+        self._errand(path, work)
 
     def _errand(self, name: str, work: Callable[[Callable[[object], None]], None]) -> None:
+        self._say_faults()
         earlier = self._errands.get(name)
         if earlier and not earlier.ended():
             say(f"ddprobe: {name} left out: the last one is not through yet")
             return
         if earlier:
             earlier.give_up()
+        self._writing.discard(name)
         self._errands[name] = Errand(work)
 
     def _graphite(self, text: str) -> str:
@@ -2759,6 +3117,13 @@ class Outlets:
                 break
             time.sleep(0.005)
         late = [name for name, errand in self._errands.items() if not errand.over]
+        waiting = [name for name in late if name in self._files and name not in self._writing]
+        for name in waiting:
+            self._errands[name].give_up()
+        if waiting:
+            where = f"the disk is waited for already; {self._rooms.folder} has the reading"
+            say(f"ddprobe: not written now: {', '.join(waiting)}: {where}")
+        late = [name for name in late if name not in waiting]
         late += [sender.kind for sender in self._senders() if sender.busy]
         if late:
             say(f"ddprobe: still on the way, and left alone: {', '.join(late)}")
@@ -2769,19 +3134,16 @@ class Outlets:
     def _say_faults(self) -> None:
         for name, errand in self._errands.items():
             for fault in errand.receive():
+                self._writing.add(name)
                 if fault:
                     say(f"ddprobe: {name}: {fault}")
 
 
-def _tried(write: Callable[[], None]) -> str:
-    try:
-        write()
-    except OSError as fault:
-        return f"not written: {fault.strerror or fault}"
-    return ""
-
-
 # ---------------------------------------------------------------- resident
+
+
+class Stopping(Exception):  # noqa: N818 - not an error: what systemd asked for
+    """SIGTERM or SIGINT came: a reading under way is dropped, and what it waits for ends by itself."""
 
 
 class Notifier:
@@ -2790,6 +3152,7 @@ class Notifier:
     def __init__(self) -> None:
         self._socket: Any = None
         self._next_s = 0.0
+        self.stopping = False
         address = os.environ.get("NOTIFY_SOCKET", "")
         if address:
             import socket
@@ -2806,7 +3169,9 @@ class Notifier:
                 pass
 
     def beat(self) -> None:
-        """Show that the loop turns; at most once a second."""
+        """Show that the loop turns; at most once a second. Ends whatever is under way when we are to stop."""
+        if self.stopping:
+            raise Stopping
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + 1
             self.tell("WATCHDOG=1")
@@ -2853,7 +3218,6 @@ class Resident:
         self, options: Options, probes: Sequence[Probe], outlets: Outlets, notifier: Notifier
     ) -> None:
         self._options, self._probes, self._outlets, self._notifier = options, probes, outlets, notifier
-        self._stopping = False
         now_s = time.monotonic()
         first_s = now_s + random_below(options.jitter)
         self._write_s = {probe.site.path: first_s for probe in probes}
@@ -2862,16 +3226,19 @@ class Resident:
         self._last: dict[str, tuple[str, str]] = {}
 
     def stop(self, *_: object) -> None:
-        self._stopping = True
+        self._notifier.stopping = True
 
     def serve(self, rounds: int | None = None) -> None:
         """Go round until told to stop."""
         self._notifier.tell("READY=1")
-        while not self._stopping and rounds != 0:
-            rounds = None if rounds is None else rounds - 1
-            self._go_round()
-            due_s = min(self._look_s, *self._write_s.values())
-            time.sleep(min(1.0, max(0.0, due_s - time.monotonic())))
+        try:
+            while rounds != 0:
+                rounds = None if rounds is None else rounds - 1
+                self._go_round()
+                due_s = min(self._look_s, *self._write_s.values())
+                time.sleep(min(1.0, max(0.0, due_s - time.monotonic())))
+        except Stopping:
+            pass
         self._notifier.tell("STOPPING=1")
 
     def _go_round(self) -> None:
@@ -2941,7 +3308,7 @@ OPTIONS: Final = (
         WRITING,
         "who makes the classic writes: this process, or dd itself",
     ),
-    ("file", "NAME", "name", ".ddprobe", WRITING, "our own file in PATH"),
+    ("file", "NAME", "name", ".ddprobe", WRITING, "our own file in PATH; it must begin with .ddprobe"),
     (
         "data",
         "DATA",
@@ -2997,7 +3364,14 @@ OPTIONS: Final = (
     ("no-dstate", "", "flag", "", MEASURING, "do not look at processes"),
     ("top", "N", "count", "10", MEASURING, "groups of blocked tasks to report"),
     ("nvme-json", "FILE", "name", "", MEASURING, "take EBS counters from what another tool wrote as JSON"),
-    ("run-dir", "DIR", "name", "", MEASURING, "where locks and the newest readings are; must be in memory"),
+    (
+        "run-dir",
+        "DIR",
+        "name",
+        "",
+        MEASURING,
+        "where locks and the newest readings are; ours alone, and in memory",
+    ),
     (
         "exit-style",
         "STYLE",
@@ -3110,12 +3484,12 @@ def parse_value(kind: str, text: str) -> Any:
     return text if text in kind.split() else None
 
 
-def _number(text: str) -> float | None:
+def _number(text: str, below: float = 1e9) -> float | None:
     try:
         value = float(text)
     except ValueError:
         return None
-    return value if 0 <= value < 1e9 else None  # noqa: PLR2004 - and so neither inf nor nan
+    return value if 0 <= value < below else None  # and so neither inf nor nan
 
 
 def parse_command(words: Sequence[str]) -> Options:
@@ -3212,8 +3586,12 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
         faults.append(f"--warn {values['warn']:g}s is above {crit}")
     if mode != "passive" and values["deadline"] < values["crit"]:
         faults.append(f"--deadline {values['deadline']:g}s is below {crit}: no verdict could be reached")
-    if "/" in values["file"] or values["file"] in (".", ".."):
+    if "/" in values["file"]:
         faults.append(f"--file is a name in PATH, not a path: {plain(values['file'], 60)!r}")
+    elif not values["file"].startswith(".ddprobe"):
+        faults.append(
+            f"--file must begin with .ddprobe, so as not to name other data: {plain(values['file'], 60)!r}"
+        )
     if values["collectd"] and values["json"] == "-":
         faults.append("--collectd and --json - both want stdout")
     if values["engine"] == "dd" and values["data"] == "random":
@@ -3341,6 +3719,7 @@ def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
 def main(words: Sequence[str]) -> int:
     """Run one command; give the exit code."""
     began_s, taken_s = time.monotonic(), startup_s()
+    open_standard_streams()
     if "--version" in words or words == ["version"]:
         write_stream(1, f"ddprobe {VERSION}\n")
         return 0
@@ -3371,6 +3750,13 @@ def main(words: Sequence[str]) -> int:
         return unknown
 
 
+def open_standard_streams() -> None:
+    """Fill the numbers 0 to 2 where the caller closed them, or a pipe of ours would get one and be lost."""
+    while (fd := os.open("/dev/null", os.O_RDWR)) <= 2:  # noqa: PLR2004 - stderr
+        pass
+    os.close(fd)
+
+
 def _do(options: Options, began_s: float) -> int:
     if options.mode == "explain":
         for path in options.paths:
@@ -3385,8 +3771,11 @@ def _do(options: Options, began_s: float) -> int:
     if options.nvme_json:
         import json  # noqa: F401 - now, while the disk answers
     rooms = Rooms(options.run_dir)
+    _rooms_in_use[:] = [rooms]
     notifier = Notifier()
-    probes = [_probe(options, path, rooms, notifier.beat) for path in options.paths]
+    lookups = [Lookup(path, rooms, writes=options.level != "passive") for path in options.paths]
+    until_s = time.monotonic() + options.crit
+    probes = [_probe(options, lookup, until_s, rooms, notifier.beat) for lookup in lookups]
     outlets = Outlets(options, rooms)
     if options.cloudwatch:
         volumes = len({one for probe in probes for one in probe.site.volume_ids})
@@ -3396,14 +3785,27 @@ def _do(options: Options, began_s: float) -> int:
             say(f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id")
     if options.mode == "serve":
         return _serve(options, probes, outlets, notifier)
-    readings = []
-    for probe in probes:
-        readings.append(probe.run(began_s))
-        outlets.publish(readings[-1])
-        _answer(options, readings[-1], probe.lines)
-        began_s = time.monotonic()
+    readings = _readings(options, probes, began_s)
+    for reading in readings:
+        outlets.publish(reading)
+    for reading in sorted(readings, key=lambda reading: -BADNESS.index(reading["verdict"])):
+        _answer(options, reading, probes[0].lines)
     outlets.finish(FINISH_S if all(one["completed"] for one in readings) else 0.9)
     return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+
+
+def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list[dict[str, Any]]:
+    """Run every probe. Several run at once, each in a child, so that one deadline holds for all of them."""
+    if len(probes) == 1:
+        return [probes[0].run(began_s)]
+
+    def start(probe: Probe) -> Errand:
+        return Errand(lambda send: send(probe.run(began_s)))
+
+    children = [start(probe) for probe in probes]
+    until_s = max(began_s + options.deadline, time.monotonic() + options.look) + 2 * STILL_S
+    found = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
+    return [reading or probe.unmeasured() for probe, reading in zip(probes, found)]
 
 
 def _site_record(site: Site) -> dict[str, Any]:
@@ -3416,14 +3818,15 @@ def _site_record(site: Site) -> dict[str, Any]:
     }
 
 
-def _probe(options: Options, path: str, rooms: Rooms, heartbeat: Callable[[], None]) -> Probe:
-    site = find_site(path, options.crit, options.volume_id)
+def _probe(
+    options: Options, lookup: Lookup, until_s: float, rooms: Rooms, heartbeat: Callable[[], None]
+) -> Probe:
+    site = lookup.site(until_s, options.volume_id)
     if options.level != "passive":
         refuse_foreign(site, options.allow_fs)
-    if options.require_ebs and not site.volume_ids:
-        raise UsageError(
-            f"{path} is on {site.partition or site.mount.source}, which is no EBS volume (--require-ebs)"
-        )
+    if options.require_ebs and site.answered and not site.volume_ids:
+        device = site.partition or site.mount.source
+        raise UsageError(f"{lookup.path} is on {device}, which is no EBS volume (--require-ebs)")
     return Probe(options, site, rooms, heartbeat)
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, Final
 
@@ -54,7 +55,9 @@ class Prober(Thread):
         self._device = device
         self._every_s = every_s
         self._record = device.folder / "reading.json"
-        self._command = _command(device.mount, self._record, volume_id)
+        # not beside the record: that may be on a disk, and what ddprobe remembers must be in memory
+        self._memory = TemporaryDirectory(prefix="burstlab-probe-", dir="/dev/shm")
+        self._command = _command(device.mount, self._record, volume_id, self._memory.name)
         self._stopping = Event()
 
     def run(self) -> None:
@@ -72,6 +75,7 @@ class Prober(Thread):
     def stop(self) -> None:
         self._stopping.set()
         self.join(_PATIENCE_S)
+        self._memory.cleanup()
 
     def check(self) -> None:
         """Refuse to go on without a probe.
@@ -136,7 +140,7 @@ def _nothing(at_s: float) -> Reading:
     )
 
 
-def _command(mount: Path, record: Path, volume_id: str) -> Sequence[str]:
+def _command(mount: Path, record: Path, volume_id: str, memory: str) -> Sequence[str]:
     """The classic probe, ten times one MiB; its price is of no concern here, where days pass in minutes."""
     return [
         *(sys.executable, "-E", "-s", str(DDPROBE), "run", str(mount)),
@@ -147,6 +151,6 @@ def _command(mount: Path, record: Path, volume_id: str) -> Sequence[str]:
             "--max-credit-share",
             "1",
             "--run-dir",
-            str(record.parent / "ddprobe"),
+            memory,
         ),
     ]

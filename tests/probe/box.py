@@ -100,12 +100,20 @@ class Box:
         """Nothing that the inner device was asked for comes back."""
         run("fsfreeze", "-f", self.outer)
 
+    def forget(self) -> None:
+        """Mount it anew: nothing of it is in memory, so the next lookup has to ask the device."""
+        run("umount", self.path)
+        run("mount", "-o", "noatime", f"/dev/{self.device}", self.path)
+
     def freeze(self) -> None:
         """Nothing gets as far as the inner device."""
         run("fsfreeze", "-f", self.path)
 
     def thaw(self) -> None:
-        for mounted in (self.path, self.outer):
+        for mounted in (
+            self.outer,
+            self.path,
+        ):  # the inner one may wait for the outer
             run("fsfreeze", "-u", mounted, check=False)
 
     def load(self, threads: int) -> None:

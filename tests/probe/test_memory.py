@@ -1,18 +1,17 @@
 import fcntl
 import os
 import time
+from pathlib import Path
 
 import ddprobe
 import pytest
+
+MOUNTS = ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text())
 
 
 @pytest.fixture
 def rooms(memory) -> ddprobe.Rooms:
     return ddprobe.Rooms(str(memory))
-
-
-def test_locks_and_readings_are_kept_in_memory(rooms):
-    assert rooms.in_memory
 
 
 def test_a_folder_of_somebody_else_is_not_used(tmp_path):
@@ -21,8 +20,40 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path):
         ddprobe.Rooms(str(tmp_path / "link"))
 
 
-def test_a_folder_on_a_disk_is_used_only_when_asked_for_and_said_so(tmp_path):
-    assert not ddprobe.Rooms(str(tmp_path / "here")).in_memory
+def test_a_folder_on_a_disk_is_refused_without_being_made(tmp_path):
+    """In a stall of that disk every run would hang, and none could report it."""
+    if ddprobe.mount_of(str(tmp_path), MOUNTS).fs in ddprobe.MEMORY_FS:
+        pytest.skip("needs a temporary folder on a disk")
+    with pytest.raises(ddprobe.UsageError, match=r"not in memory .*; name another with --run-dir"):
+        ddprobe.Rooms(str(tmp_path / "here"))
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_to_is_refused(memory, mode):
+    memory.chmod(mode)
+    with pytest.raises(ddprobe.UsageError, match="may be written by others; name another with --run-dir"):
+        ddprobe.Rooms(str(memory))
+
+
+def test_a_folder_below_one_of_another_user_is_refused(memory):
+    needs_root()
+    (memory / "theirs" / "ours").mkdir(parents=True, mode=0o700)
+    os.chown(memory / "theirs", 65534, 65534)
+    with pytest.raises(ddprobe.UsageError, match="belongs to another user"):
+        ddprobe.Rooms(str(memory / "theirs" / "ours"))
+
+
+def test_a_folder_behind_a_link_is_refused(memory, tmp_path):
+    (memory / "link").symlink_to(tmp_path)
+    with pytest.raises(ddprobe.UsageError, match="is not a directory"):
+        ddprobe.Rooms(str(memory / "link" / "ours"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def needs_root():
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give a file away")
 
 
 def test_a_folder_that_was_tidied_away_is_made_again(rooms, memory):
@@ -61,6 +92,40 @@ def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
     writer.give_up()
     assert until(other.take)
     other.close()
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"", b"x", b"1 lite 2", b"x lite 1.0 2.0 /data", b"-5 lite 1.0 2.0 /data", b"1 lite nan inf /data",
+        b"1 ;rm 1.0 2.0 /data", b"\xff\x00 \xff 1 2 3", b"9" * 9000,
+    ],
+)  # fmt: skip
+def test_a_lock_whose_note_is_no_note_has_a_holder_that_is_not_known(rooms, note):
+    held, other = ddprobe.Lock(rooms, "259-3"), ddprobe.Lock(rooms, "259-3")
+    assert held.take()
+    os.pwrite(held.fd, note, 0)
+    assert not other.take()
+    assert other.holder() is None
+    held.close()
+    other.close()
+
+
+def test_what_an_earlier_holder_noted_is_not_taken_for_the_present_ones(rooms):
+    lock, other = ddprobe.Lock(rooms, "259-3"), ddprobe.Lock(rooms, "259-3")
+    ddprobe.note_holder(lock.fd, "lite", (1.0, 1.0), "/data")
+    assert lock.take()
+    assert other.holder() is None
+    lock.close()
+    other.close()
+
+
+def test_a_lock_file_of_another_user_is_not_used(rooms, memory):
+    needs_root()
+    (memory / "259-3.lock").touch()
+    os.chown(memory / "259-3.lock", 65534, 65534)
+    with pytest.raises(ddprobe.ProbeError, match="is not ddprobe's own: remove it"):
+        ddprobe.Lock(rooms, "259-3")
 
 
 def test_allowance_is_spent_and_comes_back_with_time(rooms, monkeypatch):

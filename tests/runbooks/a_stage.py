@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
@@ -205,8 +206,9 @@ class Stage:
         place = self.desk.directory / "data"
         place.mkdir(exist_ok=True)
         words = [str(place) if word == "/data" else word for word in asked.words]
-        command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", str(place), *words[1:]]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        with TemporaryDirectory(dir="/dev/shm") as memory:
+            command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", memory, *words[1:]]
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return 0, [(1, ran.stdout), (2, ran.stderr)]
 
 
