@@ -4,7 +4,7 @@
 USAGE         ddprobe run|serve|passive|explain [OPTIONS] [PATH...]      (ddprobe --help)
 REQUIREMENTS  Linux, Python 3.9 or newer, nothing else. Root sees every task; others see what they may.
 OVERHEAD      Each run spends I/O credits: passive none, lite one write and one flush a time, classic 66
-              and 20 flushes. The ladder spends 32 while all is well. No more than 1 % of 100 IOPS.
+              and 20 flushes. The ladder spends 42 while all is well. No more than 1 % of 100 IOPS.
 
 Most probes of a sick disk hang on it. This one keeps to these rules:
 - whatever may block is done by a forked child, which nobody awaits beyond a deadline (Errand);
@@ -54,15 +54,17 @@ FROZEN_OR_LOCK: Final = "frozen_or_lock"
 IO_ERROR: Final = "io_error"
 NOT_THIS_DISK: Final = "not_this_disk"
 NOT_MEASURED: Final = "not_measured"
+UNCLEAR: Final = "unknown"
 CAUSES: Final = {
     OK: "the disk answers as it should",
     THROTTLED: "the disk works, at a limit, and others wait before us",
     EXHAUSTED_IDLE: "nobody else uses it, and yet each write waits: no credits, no queue",
-    STALLED: "requests are in the device and none comes back",
+    STALLED: "I/O is under way and none comes back, from the device or from above it",
     FROZEN_OR_LOCK: "the device has nothing to do: the file system is frozen or a lock is held",
     IO_ERROR: "the kernel gave up on a write, or made the file system read-only",
     NOT_THIS_DISK: "something is slow, but this disk is not why",
     NOT_MEASURED: "no basis to judge",
+    UNCLEAR: "the disk keeps no counters (no sysfs, or queue/iostats is 0), so the cause is unknown",
 }
 
 KIB: Final = 1024
@@ -70,6 +72,8 @@ MIB: Final = 1024 * KIB
 LITE_BYTES: Final = 4 * KIB
 CLASSIC_BLOCK: Final = MIB
 CLASSIC_BLOCKS: Final = 10
+BLOCK_BYTES: Final = {"lite": LITE_BYTES, "bulk": MIB, "again": LITE_BYTES, "classic": CLASSIC_BLOCK}
+"""Kinds of writes: again are the lite ones after bulk."""
 LARGEST_EBS_IO: Final = 256 * KIB
 
 WAITS_IN_CLASSIC: Final = 49
@@ -77,6 +81,22 @@ WAITS_IN_CLASSIC: Final = 49
 WAITS_IN_LITE: Final = 2
 """One for the data, one for the flush."""
 LITE_CREDITS: Final = 2
+BULK_WRITES: Final = 2
+"""A throughput limit shows in the size of a write. Limits let 0.1 s of bytes through at once: of a limit that
+makes dd take 1 s, that is 1 MiB, so it takes a second MiB to see it."""
+MOST_BULK_WRITES: Final = 4
+BULK_AGREES: Final = 0.15
+"""Two bulk writes that differ by less than this share show the pace of a limit, not its burst."""
+LITE_PER_BULK_ALONE: Final = 2.0
+LITE_PER_BULK_IN_A_QUEUE: Final = 1.3
+"""A MiB of dd is a bulk write and the journal's writes, which take as long as this many lite ones: measured
+on ext4 and xfs (lab/bench/probe_compare.py)."""
+LITE_AFTER_BULK: Final = 3
+"""Lite writes after a slow bulk write: the ones before it may have been a limit's burst."""
+SERIES_S: Final = 2.5
+"""No further write is begun after this time: what took so long is proof."""
+NEW_FILE_CREDITS: Final = 6
+"""Journal writes and flushes that making our file costs, beside its data."""
 USUAL_WRITES: Final = {"run": 16, "serve": 6}
 """Lite writes of the ladder: more operations than a limit of 100, or 300, a second hands out in one lump."""
 CLASSIC_CREDITS: Final = 86
@@ -87,12 +107,18 @@ OBSERVE_AFTER_S: Final = 0.2
 """A write done by then is healthy and pays for no look at the processes."""
 PAUSE_SHARE: Final = 25
 """So many times as long as a pass took is the pause after it."""
+SECOND_PASS_S: Final = 4.0
+"""A look lasts at most so much longer, until a host with thousands of threads in D was seen twice."""
 STILL_S: Final = 1.0
 """Requests in the device and none completed for this long: a stall, at any limit."""
 SLOW_WRITE_S: Final = 0.02
 """One lite write like that is chance, or the end of a lump of operations: as many more writes tell which."""
 QUEUEING_MS: Final = 50.0
 """A device this slow has a queue: 16 ms were measured at 3,000 IOPS with 48 waiting, 455 ms at 100."""
+BASIS: Final = 5
+"""Fewer completed requests say nothing about a device."""
+IDLE_PCT: Final = 5.0
+"""A device that is busy for less of the time is not what a write waits for."""
 MOST_FILES: Final = 256
 MOST_LINKS: Final = 40
 """As many symbolic links as the kernel follows in one path."""
@@ -401,6 +427,7 @@ class Mount(Values):
     fs: str
     source: str
     options: str
+    read_only: bool
 
     @property
     def key(self) -> str:
@@ -408,7 +435,7 @@ class Mount(Values):
         return self.dev.replace(":", "-")
 
 
-NOWHERE: Final = Mount(point="", dev="unknown", fs="", source="", options="")
+NOWHERE: Final = Mount(point="", dev="unknown", fs="", source="", options="", read_only=False)
 """Where a path is as long as its lookup has not said so: on no disk that could be accused."""
 
 
@@ -457,10 +484,18 @@ def parse_mounts(text: str) -> tuple[Mount, ...]:
                     dev=fields[2],
                     fs=more[0],
                     source=_unescape(more[1]),
-                    options=more[2],
+                    options=_mount_options(fields[5], more[2]),
+                    read_only="ro" in fields[5].split(","),
                 )
             )
     return tuple(mounts)
+
+
+def _mount_options(own: str, superblock: str) -> str:
+    """Join the options of a mount and of its file system; ro where either is."""
+    both = [option for part in (own, superblock) for option in part.split(",")]
+    others = [option for option in dict.fromkeys(both) if option not in ("ro", "rw")]
+    return ",".join(["ro" if "ro" in both else "rw", *others])
 
 
 def _unescape(text: str) -> str:
@@ -694,8 +729,13 @@ def _describe(folder: str) -> dict[str, Any]:
 
 
 def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
-    """Raise where a write would measure something other than a disk of this host, or harm it."""
+    """Raise where a write is not allowed, does harm, or would not measure a disk of this host."""
     fs = site.mount.fs
+    if site.mount.read_only:  # the kernel makes the file system read-only after an I/O error, not the mount
+        raise UsageError(
+            f"{site.path} is mounted read-only ({site.mount.point}): name a directory that can be written,"
+            " or use ddprobe passive"
+        )
     if (fs not in FOREIGN_FS and not fs.startswith("fuse.")) or fs in allowed:
         return
     where = {
@@ -709,13 +749,15 @@ def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
 
 
 class Plan(Values):
-    """One series of writes."""
+    """One series of writes; ``extra`` allows more of them where some were slow."""
 
     level: str
     path: str
     engine: str
     data: str
     writes: int
+    bulk: int
+    extra: bool
     enough_s: float | None
 
 
@@ -730,26 +772,94 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = No
         waited_s = _waited_for_cpu_s()
         if plan.level == "classic":
             os.ftruncate(fd, 0)
-        elif os.fstat(fd).st_size < LITE_BYTES:
-            os.pwrite(fd, _block(plan, LITE_BYTES), 0)  # a block that exists is written in place from then on
+        else:
+            plan = make_blocks(fd, plan, send)
         send(("opened", time.monotonic()))
         if plan.engine == "dd" and plan.level == "classic":
             _become_dd(fd, send)
-        size = CLASSIC_BLOCK if plan.level == "classic" else LITE_BYTES
-        block, marks = _block(plan, size), [time.monotonic()]
-        while len(marks) <= wanted_writes(plan, marks):
-            _write_whole(fd, block, (len(marks) - 1) * size if plan.level == "classic" else 0)
-            marks.append(time.monotonic())
-            send(("wrote", marks[-1]))
-            if os.getppid() != parent or _is_enough(plan, marks):
-                break
+        took_s: dict[str, list[float]] = {kind: [] for kind in BLOCK_BYTES}
+        blocks = {size: _block(plan, size) for size in set(BLOCK_BYTES.values())}
+        while (kind := next_write(plan, took_s)) is not None and os.getppid() == parent:
+            offset = len(took_s["classic"]) * CLASSIC_BLOCK  # the others are written in place
+            began_s = time.monotonic()
+            try:
+                _write_whole(fd, blocks[BLOCK_BYTES[kind]], offset)
+            except OSError as fault:
+                if kind != "bulk":
+                    raise
+                plan = _without_bulk(plan, fault, send)
+                continue
+            took_s[kind].append(time.monotonic() - began_s)
+            send(("wrote", kind, took_s[kind][-1]))
+        written_s = time.monotonic()
         os.close(fd)
         send(("cpu", _waited_for_cpu_s() - waited_s))
-        send(("closed", time.monotonic()))
+        send(("closed", written_s, time.monotonic()))
     except OSError as fault:
         if fd >= 0 and plan.level == "classic":
             remove_own_file(plan)
         send(("failed", errno.errorcode.get(fault.errno or 0, "?"), fault.strerror or str(fault)))
+
+
+def next_write(plan: Plan, took_s: dict[str, list[float]]) -> str | None:
+    """Name the kind of the next write of a series by how long the others took; None at its end."""
+    if plan.level == "classic":
+        return "classic" if len(took_s["classic"]) < plan.writes else None
+    lite_s, bulk_s = took_s["lite"], took_s["bulk"]
+    if plan.enough_s is None:
+        return "lite" if len(lite_s) < plan.writes else None
+    if sum(map(sum, took_s.values())) >= SERIES_S:
+        return None
+    is_proof = len(lite_s) > 1 and min(lite_s[-2:]) >= plan.enough_s  # more would only add to the queue
+    if not bulk_s and not is_proof and len(lite_s) < wanted_writes(plan, lite_s):
+        return "lite"
+    if wants_bulk(plan, bulk_s):
+        return "bulk"
+    is_slow = plan.extra and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not is_proof
+    return "again" if is_slow and len(took_s["again"]) < LITE_AFTER_BULK else None
+
+
+def wanted_writes(plan: Plan, lite_s: Sequence[float]) -> int:
+    """How many lite writes there are to be: where one had to wait, the wait of a limit comes again."""
+    for number, seconds in enumerate(lite_s, 1):
+        if seconds >= SLOW_WRITE_S and plan.extra:
+            return max(plan.writes, 2 * min(number + 1, plan.writes))
+    return plan.writes
+
+
+def wants_bulk(plan: Plan, bulk_s: Sequence[float]) -> bool:
+    """Whether another large write is needed: slow ones are repeated until two agree."""
+    if len(bulk_s) < plan.bulk:
+        return True
+    if (
+        not plan.bulk
+        or not plan.extra
+        or len(bulk_s) >= MOST_BULK_WRITES
+        or sum(bulk_s) < SLOW_ENOUGH_S["bulk"]
+    ):
+        return False
+    return not agree(bulk_s[-2:])
+
+
+def agree(bulk_s: Sequence[float]) -> bool:
+    """Whether bulk writes show one pace; if the first was quicker, it was the burst of a limit."""
+    return max(bulk_s) - min(bulk_s) <= BULK_AGREES * max(bulk_s)
+
+
+def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> Plan:
+    """Write the blocks that do not exist: then they are written in place. Where there is no room, less is."""
+    size = os.fstat(fd).st_size
+    if plan.bulk and size < BLOCK_BYTES["bulk"]:
+        try:
+            _write_whole(fd, _block(plan, BLOCK_BYTES["bulk"]), 0)
+            send(("made", BLOCK_BYTES["bulk"]))
+        except OSError as fault:
+            os.ftruncate(fd, size)
+            plan = _without_bulk(plan, fault, send)
+    if os.fstat(fd).st_size < LITE_BYTES:
+        _write_whole(fd, _block(plan, LITE_BYTES), 0)
+        send(("made", LITE_BYTES))
+    return plan
 
 
 def open_own_file(plan: Plan) -> int:
@@ -788,10 +898,11 @@ def _open_own_file_in(folder: int, name: str, plan: Plan) -> int:
     is_our_size = status.st_size % LITE_BYTES == 0 and status.st_size <= CLASSIC_BLOCK * CLASSIC_BLOCKS
     if status.st_nlink != 1 or status.st_uid != os.geteuid() or not is_our_size:
         raise OSError(errno.EPERM, f"{plan.path} is not ddprobe's own: remove it, or choose another --file")
-    if plan.level == "classic":
+    growth = CLASSIC_BLOCK * CLASSIC_BLOCKS - status.st_blocks * 512
+    if plan.level == "classic" and growth > 0:
         room = os.fstatvfs(fd)
-        needed = CLASSIC_BLOCK * CLASSIC_BLOCKS + room.f_blocks * room.f_frsize // 100
-        if room.f_bavail * room.f_frsize + status.st_blocks * 512 < needed:
+        needed = growth + room.f_blocks * room.f_frsize // 100
+        if room.f_bavail * room.f_frsize < needed:
             raise OSError(
                 errno.ENOSPC, f"less than {needed // MIB} MiB free: a classic run would fill the disk"
             )
@@ -811,25 +922,17 @@ def remove_own_file(plan: Plan, rooms: Rooms | None = None) -> None:
         pass  # the failure before it is what counts
 
 
-def wanted_writes(plan: Plan, marks: Sequence[float]) -> int:
-    """How many writes there are to be: where the first had to wait, the wait of a limit comes again."""
-    if plan.enough_s is None or plan.level == "classic":
-        return plan.writes
-    for number in range(1, len(marks)):
-        if marks[number] - marks[number - 1] >= SLOW_WRITE_S:
-            return max(plan.writes, 2 * min(number + 1, plan.writes))
-    return plan.writes
-
-
-def _is_enough(plan: Plan, marks: Sequence[float]) -> bool:
-    """Two slow ones in a row are proof; more would only add to the queue."""
-    if plan.enough_s is None or plan.level == "classic" or len(marks) < 3:  # noqa: PLR2004 - start, one, two
-        return False
-    return min(marks[-1] - marks[-2], marks[-2] - marks[-3]) >= plan.enough_s
+def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
+    """Leave out the large writes where there is no room for them; any other fault is the disk's."""
+    if fault.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        raise fault
+    send(("no bulk", f"{fault.strerror} ({errno.errorcode[fault.errno]})"))
+    return Plan(**(vars(plan) | {"bulk": 0}))
 
 
 def _block(plan: Plan, size: int) -> bytes:
-    return os.urandom(size) if plan.data == "random" else bytes(size)
+    """Give bytes that are in memory: other pages the kernel copies in parts, and reads blocks for that."""
+    return os.urandom(size) if plan.data == "random" else b"\0" * size
 
 
 def _write_whole(fd: int, block: bytes, offset: int) -> None:
@@ -868,35 +971,36 @@ class Progress:
     def __init__(self, started_s: float) -> None:
         self.began_s = started_s
         self.opened_s: float | None = None
+        self.written_s: float | None = None
         self.closed_s: float | None = None
-        self.marks: list[float] = []
+        self.took_s: dict[str, list[float]] = {kind: [] for kind in BLOCK_BYTES}
+        self.made_bytes = 0
+        self.no_bulk: str | None = None
         self.cpu_wait_s = 0.0
         self.failure: tuple[str, str] | None = None
 
     def take(self, frames: Iterable[Sequence[Any]]) -> None:
-        for frame in frames:
-            word, value = frame[0], frame[1]
+        for word, *values in frames:
             if word == "began":
-                self.began_s = value
+                self.began_s = values[0]
             elif word == "opened":
-                self.opened_s = value
+                self.opened_s = values[0]
+            elif word == "made":
+                self.made_bytes = values[0]
+            elif word == "no bulk":
+                self.no_bulk = values[0]
             elif word == "wrote":
-                self.marks.append(value)
+                self.took_s[values[0]].append(values[1])
             elif word == "cpu":
-                self.cpu_wait_s = value
+                self.cpu_wait_s = values[0]
             elif word == "closed":
-                self.closed_s = value
+                self.written_s, self.closed_s = values
             elif word == "failed":
-                self.failure = (value, frame[2])
+                self.failure = (values[0], values[1])
 
     @property
     def finished(self) -> bool:
         return self.closed_s is not None or self.failure is not None
-
-    def write_s(self) -> list[float]:
-        """Seconds of each write that was done."""
-        edges = [self.opened_s or self.began_s, *self.marks]
-        return [after - before for before, after in zip(edges, edges[1:])]
 
 
 # ---------------------------------------------------------------- memory of a host: locks, medians, allowance
@@ -1128,7 +1232,7 @@ class Memory:
 
     def __init__(self, rooms: Rooms, key: str, credits_per_s: float) -> None:
         self._rooms, self._name, self._rate = rooms, f"{key}.memory", credits_per_s
-        self.healthy: dict[str, list[float]] = {"lite": [], "classic": []}
+        self.healthy: dict[str, list[float]] = {"lite": [], "bulk": [], "classic": []}
         self.credits_total = 0.0
         self.classic_at_s = -1e9
         self._left, self._at_s = self.most, boot_clock()
@@ -1275,17 +1379,23 @@ class Delta(Values):
         return vars(self) | {"per_s": self.per_s}
 
 
+def keeps_counters(disk: Disk) -> bool:
+    """Whether the kernel counts this disk's I/O: queue/iostats can be 0."""
+    return read_text(f"{os.path.dirname(disk.stat_path)}/queue/iostats") != "0"
+
+
 class DiskWatch:
     """Follows the counters of one disk. Reading them asks no disk and takes no lock."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._counts = keeps_counters(disk)
         self._first = self._last = self._read()
         self._moved_s = time.monotonic()
         self._most = self._last.in_flight if self._last else 0
 
     def _read(self) -> Counters | None:
-        return parse_counters(read_text(self._disk.stat_path), time.monotonic())
+        return parse_counters(read_text(self._disk.stat_path), time.monotonic()) if self._counts else None
 
     def look(self) -> None:
         """Read again; ``quiet_s`` counts from when anything last came back, or nothing was asked for."""
@@ -1369,10 +1479,12 @@ class Tasks(Values):
     pass_ms: float
     hidden: bool
     most: int
+    most_here: int
     distinct: int
     main_only: int
     stuck: int
     stuck_here: int
+    stuck_wchan: str
     slow: int
     unattributed: int
     own_seen: int
@@ -1397,6 +1509,11 @@ class Seen:
         """It has not run once for as long as a device may take at any limit."""
         return self.last_s - self.still_s >= STILL_S
 
+    @property
+    def waits_here(self) -> bool:
+        """It waits for I/O or a lock, with a file on this disk: other waits in D any user can bring about."""
+        return self.here and self.wchan.startswith(LOCK_WAITS + IO_WAITS)
+
 
 class Observer:
     """Looks for threads in state D, in a child of its own: even this reading might block one day."""
@@ -1413,18 +1530,23 @@ class Observer:
         self._spaces: dict[str, tuple[Mount, ...]] = {}
         self._now: set[int] = set()
         self.passes, self.spent_s, self.most, self.main_only = 0, 0.0, 0, 0
+        self.most_here = 0
         self._own_seen = self._own_in_d = 0
-        self._own_wchans: dict[str, int] = {}
+        self._own_wchans: list[str] = []
 
     def watch(self, send: Callable[[object], None], until_s: float = 1e18) -> None:
-        """Pass after pass, with pauses that keep it below 4 % of one processor."""
+        """Pass after pass, with pauses that keep it below 4 % of one processor.
+
+        The first pause is no longer than it takes to see who has not run since.
+        """
         while time.monotonic() < until_s:
             began_s = time.monotonic()
             self.one_pass()
             send(self.summary())
             cost_s = time.monotonic() - began_s
             self.spent_s += cost_s
-            time.sleep(max(STEP_S, PAUSE_SHARE * cost_s))
+            pause_s = max(STEP_S, PAUSE_SHARE * cost_s)
+            time.sleep(min(pause_s, STILL_S) if self.passes == 1 else pause_s)
 
     def one_pass(self) -> None:
         """Note every thread that is in D now."""
@@ -1438,6 +1560,7 @@ class Observer:
             self._note(pid, tid, comm, now_s)
         self.passes += 1
         self.most, self.main_only = max(self.most, blocked), max(self.main_only, main)
+        self.most_here = max(self.most_here, sum(self._seen[tid].here for tid in self._now))
 
     def _in_state_d(self) -> Iterable[tuple[int, int, bytes]]:
         read, start, close = os.read, os.open, os.close
@@ -1483,7 +1606,7 @@ class Observer:
         if pid == self._own:
             self._own_seen += 1
             self._own_in_d += 1
-            self._own_wchans[seen.wchan] = self._own_wchans.get(seen.wchan, 0) + 1
+            self._own_wchans.append(seen.wchan)
 
     def _uses_this_disk(self, pid: int, comm: str) -> bool:
         if any(name in comm for name in self._names) or any(dev in comm for dev in self._devs):
@@ -1511,21 +1634,23 @@ class Observer:
     def summary(self) -> dict[str, Any]:
         """What all passes saw so far, ready to be sent."""
         stuck = [seen for tid, seen in self._seen.items() if seen.is_stuck and tid in self._now]
-        wchans = sorted(self._own_wchans, key=lambda name: -self._own_wchans[name])
+        here = [seen.wchan for seen in stuck if seen.waits_here]
         return {
             "passes": self.passes,
             "pass_ms": 1000 * self.spent_s / max(1, self.passes - 1),
             "hidden": not os.path.exists("/proc/1/stat"),
             "most": self.most,
+            "most_here": self.most_here,
             "distinct": len(self._seen),
             "main_only": self.main_only,
             "stuck": len(stuck),
-            "stuck_here": sum(seen.here for seen in stuck),
+            "stuck_here": len(here),
+            "stuck_wchan": _most_common(here),
             "slow": len(self._seen) - len(stuck),
             "unattributed": sum(not seen.here for seen in self._seen.values()),
             "own_seen": self._own_seen,
             "own_in_d": self._own_in_d,
-            "own_wchan": wchans[0] if wchans else "",
+            "own_wchan": _most_common(self._own_wchans),
             "top": self._groups(),
         }
 
@@ -1539,6 +1664,13 @@ class Observer:
             {"comm": comm, "wchan": wchan, "unit": unit, "here": here, "count": count}
             for (comm, wchan, unit, here), count in ranked
         ]
+
+
+def _most_common(names: Sequence[str]) -> str:
+    counts = dict.fromkeys(names, 0)
+    for name in names:
+        counts[name] += 1
+    return max(counts, key=lambda name: counts[name], default="")
 
 
 def _switches(status: str) -> int:
@@ -1705,7 +1837,7 @@ IO_WAITS: Final = (
     "__iomap_dio", "dio_", "jbd2_", "do_get_write_access", "rq_qos", "wbt_", "balance_dirty", "xfs_", "xlog_",
     "ext4_", "btrfs_",
 )  # fmt: skip
-SLOW_ENOUGH_S: Final = {"lite": 0.004, "classic": 0.25}
+SLOW_ENOUGH_S: Final = {"lite": 0.004, "bulk": 0.025, "classic": 0.25}
 """Below this a multiple of the healthy median says nothing: it is the noise of a fast disk."""
 
 
@@ -1725,8 +1857,10 @@ class Facts(Values):
     given_up: bool
     elapsed_s: float
     writes_s: tuple[float, ...]
+    bulk_s: tuple[float, ...]
     failure: tuple[str, str] | None
     healthy_s: float | None
+    healthy_bulk_s: float | None
     disk: Delta | None
     own_ios: int
     tasks: Tasks | None
@@ -1749,6 +1883,16 @@ class Facts(Values):
         return sum(self.writes_s) / len(self.writes_s) if is_several else None
 
     @property
+    def bulk_typical_s(self) -> float | None:
+        """Seconds of a MiB in place: the first may be the burst of a limit, and any one slow by chance."""
+        if not self.bulk_s or not self.completed:
+            return None
+        for paced in (self.bulk_s, self.bulk_s[-2:]):
+            if agree(paced):
+                return sum(paced) / len(paced)
+        return median(self.bulk_s[1:])
+
+    @property
     def ratio(self) -> float | None:
         typical_s = self.typical_s
         return typical_s / self.healthy_s if typical_s and self.healthy_s else None
@@ -1757,7 +1901,7 @@ class Facts(Values):
     def io_delay_s(self) -> float | None:
         """Seconds that one request waits."""
         if self.level == "passive":
-            busy = self.disk is not None and self.disk.done >= 5 and self.disk.await_ms  # noqa: PLR2004 - a basis
+            busy = self.disk is not None and self.disk.done >= BASIS and self.disk.await_ms
             return busy / 1000 if busy else None
         typical_s = self.typical_s
         if typical_s is None:
@@ -1766,15 +1910,26 @@ class Facts(Values):
 
     @property
     def dd_s(self) -> float | None:
-        """Seconds the classic dd took, or would take at this delay; in a stall, at least so many."""
+        """Seconds the classic dd took, or would take at this pace; in a stall, at least this long."""
         if self.failure:
             return None
         if self.level == "classic" or not self.completed:
             return self.elapsed_s
         if self.level == "passive" and self.is_still:
             return self.disk.quiet_s if self.disk else None
+        if self.bulk_typical_s is not None:
+            return self._dd_at(self.typical_s or 0.0, self.bulk_typical_s)
         delay_s = self.io_delay_s
         return None if delay_s is None else WAITS_IN_CLASSIC * delay_s
+
+    def _dd_at(self, lite_s: float, bulk_s: float) -> float:
+        """Seconds of dd at the pace of these writes, less the burst that the limit lets through at once."""
+        burst_s = sum(max(0.0, bulk_s - seconds) for seconds in self.bulk_s)
+        if self.lumps_s is None:
+            burst_s += sum(max(0.0, lite_s - seconds) for seconds in self.writes_s)
+        journal = LITE_PER_BULK_IN_A_QUEUE if self.others_wait else LITE_PER_BULK_ALONE
+        paced_s = CLASSIC_BLOCKS * (bulk_s + journal * lite_s)
+        return max(paced_s - burst_s, sum(self.bulk_s))
 
     @property
     def others_wait(self) -> bool:
@@ -1782,13 +1937,34 @@ class Facts(Values):
         disk = self.disk
         if disk is None:
             return False
-        depth = 8 if self.level == "classic" else 2
-        return disk.queue > depth or disk.done > max(3 * self.own_ios, self.own_ios + 10)
+        return disk.queue > self._own_queue or disk.done > max(3 * self.own_ios, self.own_ios + 10)
+
+    @property
+    def _own_queue(self) -> float:
+        """Most requests that our own writes keep in the queue: a MiB is four at once and what splits them."""
+        if self.level == "classic":
+            return 8
+        return 2 + 4 * min(1.0, sum(self.bulk_s) / self.elapsed_s) if self.bulk_s and self.elapsed_s else 2
 
     @property
     def is_still(self) -> bool:
         disk = self.disk
         return disk is not None and disk.in_flight > 0 and disk.quiet_s >= STILL_S
+
+    @property
+    def is_queueing(self) -> bool:
+        return self.disk is not None and (self.disk.await_ms or 0.0) >= QUEUEING_MS
+
+    @property
+    def had_no_processor(self) -> bool:
+        """Whether our writer was runnable, or awake, for most of the time."""
+        tasks = self.tasks
+        awake = tasks is not None and tasks.own_seen > 1 and 2 * tasks.own_in_d < tasks.own_seen
+        return self.cpu_wait_s > self.elapsed_s / 2 or awake
+
+    @property
+    def own_wchan(self) -> str:
+        return self.tasks.own_wchan if self.tasks else ""
 
 
 class Judgement(Values):
@@ -1826,7 +2002,13 @@ def is_paced(facts: Facts, lines: Lines) -> bool:
     A limit that lets some through at once and then none is seen in the mean of all.
     """
     typical_s, healthy_s, last = facts.typical_s, facts.healthy_s, facts.writes_s[-3:]
-    if typical_s is None or not healthy_s or facts.others_wait:
+    if facts.disk is None or facts.others_wait or typical_s is None:
+        return False
+    if facts.bulk_s and facts.healthy_bulk_s:
+        least_s = min(facts.bulk_s[-2:])
+        if least_s >= max(SLOW_ENOUGH_S["bulk"], lines.ratio * facts.healthy_bulk_s):
+            return True
+    if not healthy_s:
         return False
     least_s = facts.lumps_s or (min(last) if facts.level == "lite" and last else typical_s)
     even = facts.level == "lite" and len(last) == 3 and max(last) <= 1.2 * least_s  # noqa: PLR2004 - in a row
@@ -1843,59 +2025,60 @@ def after_classic(lite: Judgement, classic: Judgement, facts: Facts) -> Judgemen
 
 
 def cause_of(facts: Facts) -> str:
-    """Name the cause of a write that is slow or does not end."""
-    disk, tasks = facts.disk, facts.tasks
+    """Name the cause of a write that is slow or does not end: by where we waited, then by the counters."""
+    in_lock, in_io = facts.own_wchan.startswith(LOCK_WAITS), facts.own_wchan.startswith(IO_WAITS)
     if facts.is_still:
         return STALLED
-    queueing = disk is not None and (disk.await_ms or 0.0) >= QUEUEING_MS
-    own_wchan = tasks.own_wchan if tasks else ""
-    if own_wchan.startswith(LOCK_WAITS) and not queueing:
+    if in_lock and not facts.is_queueing:
         return FROZEN_OR_LOCK
-    awake = tasks is not None and tasks.own_seen > 1 and 2 * tasks.own_in_d < tasks.own_seen
-    if not queueing and (facts.cpu_wait_s > facts.elapsed_s / 2 or awake):
+    if facts.had_no_processor and not facts.is_queueing:
         return NOT_THIS_DISK
-    nothing_done = disk is not None and disk.done == 0 and disk.in_flight_max == 0
-    if not facts.completed and nothing_done:
-        return THROTTLED if own_wchan.startswith(IO_WAITS) else FROZEN_OR_LOCK
-    if facts.completed and not facts.others_wait:
-        return EXHAUSTED_IDLE if _the_disk_was_slow(facts, own_wchan) else NOT_THIS_DISK
-    return THROTTLED
-
-
-def _the_disk_was_slow(facts: Facts, own_wchan: str) -> bool:
-    """Whether the time was spent below us: in the device, or held back on the way to it."""
-    disk, delay_s = facts.disk, facts.io_delay_s or 0.0
-    if own_wchan.startswith(IO_WAITS):
-        return True
-    return disk is None or (disk.await_ms or 0.0) >= 1000 * delay_s * 0.3
+    if facts.disk is None:
+        return UNCLEAR
+    if not facts.completed:
+        is_idle = facts.disk.in_flight == 0 and facts.disk.busy_pct < IDLE_PCT
+        return (STALLED if in_io else FROZEN_OR_LOCK) if is_idle else THROTTLED
+    if facts.others_wait:
+        return THROTTLED
+    below_us = in_io or (facts.disk.await_ms or 0.0) >= 1000 * (facts.io_delay_s or 0.0) * 0.3
+    return EXHAUSTED_IDLE if below_us else NOT_THIS_DISK
 
 
 def _judge_passive(facts: Facts, lines: Lines) -> Judgement:
     disk, tasks, dd_s = facts.disk, facts.tasks, facts.dd_s
+    verdict, cause = OK, OK
     if disk is None:
-        return Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason="this mount has no disk with counters")
+        if tasks and tasks.stuck_here:
+            return Judgement(verdict=WARN, cause=UNCLEAR, reason=CAUSES[UNCLEAR])
+        return not_measured("this mount has no disk with counters (queue/iostats may be 0)")
     if facts.is_still:
-        return Judgement(verdict=CRIT, cause=STALLED, reason=CAUSES[STALLED])
-    if dd_s is not None and (disk.await_ms or 0.0) >= QUEUEING_MS:
-        verdict = CRIT if dd_s >= lines.crit_s else WARN
-        return Judgement(verdict=verdict, cause=THROTTLED, reason=CAUSES[THROTTLED])
-    if tasks and tasks.stuck_here and not disk.in_flight:
-        return Judgement(verdict=WARN, cause=FROZEN_OR_LOCK, reason=CAUSES[FROZEN_OR_LOCK])
-    if tasks and tasks.stuck:
-        return Judgement(verdict=OK, cause=NOT_THIS_DISK, reason=CAUSES[NOT_THIS_DISK])
-    return Judgement(verdict=OK, cause=OK, reason=CAUSES[OK])
+        verdict, cause = CRIT, STALLED
+    elif dd_s is not None and facts.is_queueing:
+        verdict, cause = (CRIT if dd_s >= lines.crit_s else WARN), THROTTLED
+    elif tasks and tasks.stuck_here and not disk.in_flight and tasks.stuck_wchan.startswith(LOCK_WAITS):
+        verdict, cause = WARN, FROZEN_OR_LOCK
+    elif tasks and tasks.stuck_here and not disk.in_flight and disk.done < BASIS:  # held above it
+        verdict, cause = WARN, STALLED
+    elif tasks and tasks.stuck:
+        cause = NOT_THIS_DISK
+    return Judgement(verdict=verdict, cause=cause, reason=CAUSES[cause])
 
 
 def _judge_failure(code: str, words: str) -> Judgement:
     if code in ("EIO", "EROFS", "EREMOTEIO", "ENODEV", "ENXIO", "EUCLEAN"):
         return Judgement(verdict=CRIT, cause=IO_ERROR, reason=f"{CAUSES[IO_ERROR]} ({code})")
-    return Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason=f"{words} ({code})")
+    return not_measured(f"{words} ({code})")
+
+
+def not_measured(reason: str) -> Judgement:
+    """No verdict, and why."""
+    return Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason=reason)
 
 
 def worse(one: Judgement, other: Judgement) -> Judgement:
-    """Pick the worse of two that know something; the first where they are alike."""
-    known = [judged for judged in (one, other) if judged.verdict in SEVERITIES]
-    return max(known, key=lambda judged: SEVERITIES.index(judged.verdict), default=one)
+    """Pick the worse of two views of one path; the first where they are alike. OK is claimed by both only."""
+    order = (OK, UNKNOWN, WARN, CRIT)
+    return max((one, other), key=lambda judged: order.index(judged.verdict))
 
 
 BADNESS: Final = (OK, WARN, UNKNOWN, CRIT)
@@ -1917,13 +2100,15 @@ class Cost(Values):
     credits: int
 
 
-def cost_of(level: str, writes: int, disks: Sequence[Disk]) -> Cost:
+def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0) -> Cost:
     """Price a level, by the sizes the device takes: checked against its counters in the tests."""
+    most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
+    each = -(-MIB // KIB // most_kib)
     if level == "lite":
-        return Cost(writes=writes, flushes=writes, credits=LITE_CREDITS * writes)
+        data, flushes = writes + each * bulk, writes + bulk
+        return Cost(writes=data, flushes=flushes, credits=LITE_CREDITS * writes + (each + 1) * bulk)
     if level == "classic":
-        most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
-        data = CLASSIC_BLOCKS * -(-CLASSIC_BLOCK // KIB // most_kib)
+        data = CLASSIC_BLOCKS * each
         return Cost(writes=data + 26, flushes=20, credits=data + 46)
     return Cost(writes=0, flushes=0, credits=0)
 
@@ -1965,6 +2150,8 @@ class Probe:
             disk = watches.sickest()
             if disk and disk.in_flight and disk.quiet_s > span_s / 2:
                 until_s = max(until_s, began_s + span_s / 2 + STILL_S + STEP_S)
+            if observer and self._needs_another_pass(tasks):
+                until_s = max(until_s, min(now_s + 2 * STEP_S, began_s + span_s + SECOND_PASS_S))
             self._heartbeat()
         watches.look(even_if_just_done=True)
         tasks = self._newest(observer, tasks)
@@ -1972,10 +2159,15 @@ class Probe:
             observer.give_up()
         return self.passive_facts(watches.sickest(), tasks)
 
+    def _needs_another_pass(self, tasks: Tasks | None) -> bool:
+        """Whether some were in D in the only pass so far: the second one shows who has not run since."""
+        return tasks is None or (tasks.passes == 1 and tasks.most > 0)
+
     def passive_facts(self, disk: Delta | None, tasks: Tasks | None) -> Facts:
         return Facts(
-            level="passive", completed=True, given_up=False, elapsed_s=0.0, writes_s=(), failure=None,
-            healthy_s=None, disk=disk, own_ios=0, tasks=tasks, cpu_wait_s=0.0,
+            level="passive", completed=True, given_up=False, elapsed_s=0.0, writes_s=(), bulk_s=(),
+            failure=None, healthy_s=None, healthy_bulk_s=None, disk=disk, own_ios=0, tasks=tasks,
+            cpu_wait_s=0.0,
         )  # fmt: skip
 
     def _observe(self, own_pid: int) -> Errand:
@@ -2024,14 +2216,16 @@ class Probe:
     def _plan(self, level: str) -> Plan:
         options = self.options
         ladder = options.level == "ladder"
+        writes = options.writes or (USUAL_WRITES[options.mode] if ladder else 1)
+        most_extra = cost_of("lite", writes + LITE_AFTER_BULK, (), bulk=MOST_BULK_WRITES - BULK_WRITES)
         return Plan(
             level=level,
             path=os.path.join(self.site.path, options.file),
             engine=options.engine,
             data=options.data,
-            writes=CLASSIC_BLOCKS
-            if level == "classic"
-            else options.writes or (USUAL_WRITES[options.mode] if ladder else 1),
+            writes=CLASSIC_BLOCKS if level == "classic" else writes,
+            bulk=BULK_WRITES if ladder and level == "lite" else 0,
+            extra=self.memory.allowance() >= most_extra.credits + CLASSIC_CREDITS,
             enough_s=options.climb if ladder else None,
         )
 
@@ -2058,28 +2252,41 @@ class Probe:
     def _facts(
         self, level: str, progress: Progress, ended_s: float, disk: Delta | None, tasks: Tasks | None
     ) -> Facts:
-        writes_s = tuple(progress.write_s())
-        done = len(writes_s) if level == "lite" else CLASSIC_BLOCKS
-        cost = cost_of(level, done, self.site.disks)
+        took_s = {kind: tuple(seconds) for kind, seconds in progress.took_s.items()}
         return Facts(
             level=level,
             completed=progress.closed_s is not None,
             given_up=not progress.finished,
             elapsed_s=(progress.closed_s or ended_s) - progress.began_s,
-            writes_s=writes_s,
+            writes_s=took_s["classic"] or took_s["lite"] + took_s["again"],
+            bulk_s=took_s["bulk"],
             failure=progress.failure,
             healthy_s=self.memory.median_s(level),
+            healthy_bulk_s=self.memory.median_s("bulk"),
             disk=disk,
-            own_ios=cost.credits,
+            own_ios=self._spent(level, progress).credits,
             tasks=tasks,
             cpu_wait_s=progress.cpu_wait_s,
         )
+
+    def _spent(self, level: str, progress: Progress) -> Cost:
+        """Price what was written, and the write that is under way; a refused series costs nothing."""
+        if progress.failure and progress.opened_s is None:
+            return cost_of("passive", 0, self.site.disks)
+        if level == "classic":
+            return cost_of(level, CLASSIC_BLOCKS, self.site.disks)
+        writes = len(progress.took_s["lite"]) + len(progress.took_s["again"]) + (not progress.finished)
+        new_bulk = progress.made_bytes // BLOCK_BYTES["bulk"]
+        bulk = len(progress.took_s["bulk"]) + new_bulk
+        cost = cost_of(level, writes + bool(progress.made_bytes) - new_bulk, self.site.disks, bulk=bulk)
+        extra = NEW_FILE_CREDITS if progress.made_bytes else 0
+        return Cost(writes=cost.writes, flushes=cost.flushes, credits=cost.credits + extra)
 
     def affords(self, level: str) -> str | None:
         """Why this level may not be run now, or None."""
         if level == "passive":
             return None
-        cost = cost_of(level, self._plan(level).writes, self.site.disks).credits
+        cost = self._planned(level).credits
         self.memory.reload()
         left = self.memory.allowance()
         if cost <= left:
@@ -2093,6 +2300,10 @@ class Probe:
             f"{level} costs {cost} credits and {left:.0f} are left of {share:.2g} x {base:g} IOPS:"
             f" again in {max(1.0, (cost - left) / rate):.0f} s, or raise --max-credit-share"
         )
+
+    def _planned(self, level: str) -> Cost:
+        plan = self._plan(level)
+        return cost_of(level, plan.writes, self.site.disks, bulk=plan.bulk)
 
     # -- the whole of one run
 
@@ -2110,7 +2321,7 @@ class Probe:
             judged = judge(passive, self.lines)
             if options.level == "passive":
                 return self._reading(passive, judged, nvme=nvme)
-            if judged.cause == STALLED:
+            if passive.is_still:
                 return self._standing(passive, judged, nvme)
         first = "classic" if options.level == "classic" else "lite"
         return self._write_and_climb(first, until_s, passive, nvme)
@@ -2139,11 +2350,14 @@ class Probe:
             return self._stuck_before(lock, nvme, waited_s=time.monotonic() - asked_s)
         if (refusal := self.affords(first)) is not None:  # asked under the lock: of ten runs each counts
             lock.close()
-            passive = passive or self.look(self.options.look)
-            return self._reading(passive, judge(passive, self.lines), skipped=[refusal], nvme=nvme)
+            return self._not_written(not_measured(refusal), refusal, passive, nvme)
         lite_until_s = min(until_s, time.monotonic() + self.lines.crit_s + STEP_S) if ladder else until_s
-        trial = self._charged(first, lock, lite_until_s)
-        judged, skipped, lite = judge(trial.facts, self.lines), [], trial
+        first_trial = trial = self._charged(first, lock, lite_until_s)
+        judged = judge(trial.facts, self.lines)
+        if trial.facts.failure:
+            return self._not_written(judged, _failed(first, trial), passive, nvme, trial)
+        trials = [trial]
+        skipped = [f"bulk: {trial.progress.no_bulk}"] if trial.progress.no_bulk else []
         if ladder and trial.facts.completed and self._wants_more(trial.facts, judged):
             refusal = self.affords("classic") or self._too_soon()
             lock = Lock(self.rooms, self.site.key)
@@ -2152,11 +2366,32 @@ class Probe:
                 lock.close()
             else:
                 trial = self._charged("classic", lock, until_s, leave_early=True)
-                judged = after_classic(judged, judge(trial.facts, self.lines), trial.facts)
+                trials.append(trial)
+                classic = judge(trial.facts, self.lines)
+                if classic.verdict == UNKNOWN:  # what was measured before it stands
+                    skipped.append(_failed("classic", trial))
+                    trial = first_trial
+                else:
+                    judged = after_classic(judged, classic, trial.facts)
         if judged.verdict == OK:
-            self._learn(lite, trial)
+            self._learn(*trials)
+        return self._reading(trial.facts, judged, trials=trials, skipped=skipped, nvme=nvme, passive=passive)
+
+    def _not_written(
+        self,
+        judged: Judgement,
+        why: str,
+        passive: Facts | None,
+        nvme: dict[str, int] | None,
+        trial: Trial | None = None,
+    ) -> dict[str, Any]:
+        """Report the worse of why nothing could be written and what the counters and tasks show."""
+        passive = passive or self.look(self.options.look)
+        seen = judge(passive, self.lines)
+        shown = trial.facts if trial and worse(judged, seen) is judged else passive
+        trials = [trial] if trial else []
         return self._reading(
-            trial.facts, judged, trial=trial, lite=lite, skipped=skipped, nvme=nvme, passive=passive
+            shown, worse(judged, seen), trials=trials, skipped=[why], nvme=nvme, passive=passive
         )
 
     def _take(self, lock: Lock) -> bool:
@@ -2169,10 +2404,10 @@ class Probe:
         return True
 
     def _charged(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> Trial:
-        planned = cost_of(level, self._plan(level).writes, self.site.disks).credits
+        planned = self._planned(level).credits
         self.memory.spend(planned, climbed=leave_early)
         trial = self.attempt(level, lock, until_s, leave_early=leave_early)
-        spent = cost_of(level, len(trial.facts.writes_s) or 1, self.site.disks).credits
+        spent = self._spent(level, trial.progress).credits
         if spent != planned:
             self.memory.spend(spent - planned)
         return trial
@@ -2188,7 +2423,9 @@ class Probe:
     def _learn(self, *trials: Trial) -> None:
         facts_of = (trial.facts for trial in trials)
         alone = [facts for facts in facts_of if not facts.others_wait and facts.lumps_s is None]
-        self.memory.learn({facts.level: facts.typical_s for facts in alone if facts.typical_s})
+        known = [(facts.level, facts.typical_s) for facts in alone]
+        known += [("bulk", facts.bulk_typical_s) for facts in alone]
+        self.memory.learn({level: seconds for level, seconds in known if seconds})
 
     def _standing(self, passive: Facts, judged: Judgement, nvme: dict[str, int] | None) -> dict[str, Any]:
         """Nothing comes back from the disk: a write of ours would only be stuck as well, if none is yet."""
@@ -2247,7 +2484,7 @@ class Probe:
         """Take a reading of its own from counters and tasks."""
         facts = self.look(STILL_S + 3 * STEP_S)
         judged = judge(facts, self.lines)
-        if judged.cause == STALLED:
+        if facts.is_still:
             return self._standing(facts, judged, None)
         return self._reading(facts, judged)
 
@@ -2259,27 +2496,48 @@ class Probe:
         facts: Facts,
         judged: Judgement,
         *,
+        trials: Sequence[Trial] = (),
         skipped: Sequence[str] = (),
         nvme: dict[str, int] | None = None,
-        trial: Trial | None = None,
-        lite: Trial | None = None,
         passive: Facts | None = None,
         stuck_since: float | None = None,
     ) -> dict[str, Any]:
         """Put together the record that every output is made from. Keys never disappear."""
-        site, options, now_s = self.site, self.options, time.time()
-        progress = trial.progress if trial else None
-        started_at_s = stuck_since or (trial.started_at_s if trial else now_s)
-        if not facts.completed and stuck_since is None and trial:
-            stuck_since = trial.started_at_s
-        tasks, disk = facts.tasks or (passive.tasks if passive else None), facts.disk
-        spent = [
-            cost_of(t.facts.level, len(t.facts.writes_s), site.disks)
-            for t in {id(t): t for t in (lite, trial) if t}.values()
-        ]
+        tasks = facts.tasks or (passive.tasks if passive else None)
+        trial = next((one for one in trials if one.facts is facts), None)
+        if trial and not facts.completed:
+            stuck_since = stuck_since or trial.started_at_s
+        began_at_s = stuck_since or (trial.started_at_s if trial else time.time())
+        failures = [one.facts.failure[0] for one in trials if one.facts.failure]
+        return {
+            **self._about_the_site(facts.disk),
+            "level": self.options.level,
+            "reached": "passive" if facts.level == "lookup" else facts.level,
+            "engine": self.options.engine if facts.level == "classic" else "inproc",
+            "verdict": judged.verdict,
+            "cause": judged.cause,
+            "reason": judged.reason,
+            "completed": facts.completed,
+            "started_at": instant(began_at_s),
+            "stuck_since": instant(stuck_since) if stuck_since else None,
+            **_seconds_of(facts),
+            **_parts_of(facts, trial, trials),
+            "error": failures[-1] if failures else None,
+            "disk": facts.disk.shown() if facts.disk else None,
+            "before": passive.disk.shown() if passive and passive.disk else None,
+            "nvme": nvme_delta(nvme, self._nvme()) if nvme else None,
+            "dstate": vars(tasks) if tasks else None,
+            "cost": self._cost_of(trials),
+            "credits_total": self.memory.credits_total,
+            "skipped": list(skipped),
+        }
+
+    def _about_the_site(self, disk: Delta | None) -> dict[str, Any]:
+        site, options = self.site, self.options
         return {
             "schema": READING_SCHEMA,
-            "time": instant(now_s),
+            "version": VERSION,
+            "time": instant(time.time()),
             "host": plain(os.uname().nodename, 255),
             "instance_id": options.instance_id,
             "volume_id": self._volume_of(disk),
@@ -2289,49 +2547,49 @@ class Probe:
             "fs": site.mount.fs,
             "device": site.partition or site.mount.source,
             "disks": [one.name for one in site.disks],
-            "level": options.level,
-            "reached": "passive" if facts.level == "lookup" else facts.level,
-            "engine": options.engine if facts.level == "classic" else "inproc",
-            "verdict": judged.verdict,
-            "cause": judged.cause,
-            "reason": judged.reason,
-            "completed": facts.completed,
-            "started_at": instant(started_at_s),
-            "stuck_since": instant(stuck_since) if stuck_since else None,
-            "total_s": None if facts.level in ("passive", "lookup") else facts.elapsed_s,
-            "dd_s": facts.dd_s,
-            "dd_measured": facts.level == "classic",
-            "io_delay_ms": None if facts.io_delay_s is None else 1000 * facts.io_delay_s,
-            "healthy_s": facts.healthy_s,
-            "ratio": facts.ratio,
-            "open_ms": _ms(progress.began_s, progress.opened_s) if progress else None,
-            "write_ms": [1000 * seconds for seconds in facts.writes_s],
-            "lite_ms": [1000 * seconds for seconds in lite.facts.writes_s]
-            if lite and lite is not trial
-            else [],
-            "close_ms": _ms(progress.marks[-1], progress.closed_s) if progress and progress.marks else None,
-            "cpu_wait_ms": 1000 * facts.cpu_wait_s,
             "startup_ms": options.startup_ms,
-            "error": facts.failure[0] if facts.failure else None,
-            "disk": disk.shown() if disk else None,
-            "before": passive.disk.shown() if passive and passive.disk else None,
-            "pressure_ms": {k: v / 1000 for k, v in trial.pressure_us.items()} if trial else None,
-            "nvme": nvme_delta(nvme, self._nvme()) if nvme else None,
-            "dstate": vars(tasks) if tasks else None,
-            "observer_hung": trial.observer_hung if trial else False,
-            "cost": {
-                key: sum(getattr(cost, key) for cost in spent) for key in ("writes", "flushes", "credits")
-            },
-            "credits_total": self.memory.credits_total,
-            "skipped": list(skipped),
             "state_in_memory": True,
-            "version": VERSION,
         }
+
+    def _cost_of(self, trials: Sequence[Trial]) -> dict[str, int]:
+        costs = [self._spent(trial.facts.level, trial.progress) for trial in trials]
+        return {key: sum(getattr(cost, key) for cost in costs) for key in Cost.__annotations__}
 
     def _volume_of(self, disk: Delta | None) -> str | None:
         named = {one.name: one.volume_id for one in self.site.disks}
         first = next(iter(self.site.volume_ids), None)
         return (named.get(disk.disk) or first) if disk else first
+
+
+def _failed(level: str, trial: Trial) -> str:
+    code, words = trial.facts.failure or ("?", "?")
+    return f"{level}: {words} ({code})"
+
+
+def _seconds_of(facts: Facts) -> dict[str, Any]:
+    return {
+        "total_s": None if facts.level in ("passive", "lookup") else facts.elapsed_s,
+        "dd_s": facts.dd_s,
+        "dd_measured": facts.level == "classic",
+        "io_delay_ms": None if facts.io_delay_s is None else 1000 * facts.io_delay_s,
+        "healthy_s": facts.healthy_s,
+        "ratio": facts.ratio,
+        "cpu_wait_ms": 1000 * facts.cpu_wait_s,
+    }
+
+
+def _parts_of(facts: Facts, trial: Trial | None, trials: Sequence[Trial]) -> dict[str, Any]:
+    progress = trial.progress if trial else None
+    lite = next((one for one in trials if one.facts.level == "lite"), None)
+    return {
+        "open_ms": _ms(progress.began_s, progress.opened_s) if progress else None,
+        "write_ms": [1000 * seconds for seconds in facts.writes_s],
+        "lite_ms": [1000 * seconds for seconds in lite.facts.writes_s] if lite and lite is not trial else [],
+        "bulk_ms": [1000 * seconds for seconds in lite.facts.bulk_s] if lite else [],
+        "close_ms": _ms(progress.written_s, progress.closed_s) if progress and progress.written_s else None,
+        "pressure_ms": {k: v / 1000 for k, v in trial.pressure_us.items()} if trial else None,
+        "observer_hung": trial.observer_hung if trial else False,
+    }
 
 
 def _ms(start_s: float, end_s: float | None) -> float | None:
@@ -2352,12 +2610,14 @@ def headline(reading: dict[str, Any], most: int = 400) -> str:
     verdict, mount = reading["verdict"].upper(), plain(reading["mount"] or reading["path"], 120)
     if reading["cause"] == NOT_MEASURED:
         return f"{verdict} {mount}: {plain(reading['reason'], most)}"[:most]
-    text = f"{verdict} {mount} ({plain(name, 120)}): {reading['cause']}, {_dd_words(reading)}"
+    cause = "cause unknown (the disk keeps no counters)" if reading["cause"] == UNCLEAR else reading["cause"]
+    text = f"{verdict} {mount} ({plain(name, 120)}): {cause}, {_dd_words(reading)}"
     disk, dstate = reading["disk"], reading["dstate"]
     if disk and disk["await_ms"] is not None and reading["verdict"] != OK:
         text += f", {disk['per_s']:.0f} I/Os a second of {duration(disk['await_ms'] / 1000)} each"
-    if dstate and dstate["most"]:
-        text += f", {dstate['most']} in state D: " + ", ".join(_groups_in_words(dstate["top"])[:3])
+    if dstate and dstate["most_here"]:
+        here = [group for group in dstate["top"] if group["here"]]
+        text += f", {dstate['most_here']} in state D: " + ", ".join(_groups_in_words(here)[:3])
     if (reading["startup_ms"] or 0) >= 1000:  # noqa: PLR2004 - a second
         text += f", started in {duration(reading['startup_ms'] / 1000)}"
     return text if len(text) <= most else text[: most - 1] + "~"
@@ -2374,12 +2634,12 @@ def _groups_in_words(top: Sequence[dict[str, Any]]) -> list[str]:
 def _dd_words(reading: dict[str, Any]) -> str:
     if reading["reached"] == "passive" and not reading["completed"]:
         return f"the path lookup has not returned in {duration(reading['dd_s'])}"
+    if reading["dd_s"] is None:
+        if reading["error"]:
+            return f"a write failed with {reading['error']}"
+        return "nothing written" if reading["reached"] == "passive" else "not measured"
     if reading["reached"] == "passive" and reading["cause"] == STALLED:
         return f"nothing has come back for {duration(reading['dd_s'])}"
-    if reading["error"]:
-        return f"a write failed with {reading['error']}"
-    if reading["dd_s"] is None:
-        return "no write asked for" if reading["reached"] == "passive" else "not measured"
     if not reading["completed"]:
         return f"a write has not ended in {duration(reading['dd_s'])}"
     return f"dd {'took' if reading['dd_measured'] else 'would take'} {duration(reading['dd_s'])}"
@@ -2389,7 +2649,8 @@ def nagios_line(reading: dict[str, Any], lines: Lines) -> str:
     """The headline with performance data."""
     dd = "U" if reading["dd_s"] is None else f"{reading['dd_s']:.6f}s"
     data = [f"dd={dd};{lines.warn_s:g};{lines.crit_s:g};0"]
-    data.append(f"io_delay={reading['io_delay_ms'] or 0:.3f}ms;;;0")
+    delay_ms = reading["io_delay_ms"]
+    data.append("io_delay=U;;;0" if delay_ms is None else f"io_delay={delay_ms:.3f}ms;;;0")
     data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
     data.append(f"credits={reading['credits_total']:.0f}c")
     return f"DDPROBE {headline(reading).replace('|', '/')} | {' '.join(data)}"
@@ -3460,28 +3721,31 @@ SHAPES: Final = {
 
 def parse_value(kind: str, text: str) -> Any:
     """Read one option's value; None when it has not the shape its kind asks for."""
-    if kind in ("name", "list"):
-        return text or None
-    if kind == "time":
-        number = text.rstrip("mhs")
-        unit = UNITS_S.get(text[len(number) :])
-        return None if unit is None or (value := _number(number)) is None else value * unit
-    if kind == "share":
-        value = _number(text.rstrip("%"))
-        value = value / 100 if value is not None and text.endswith("%") else value
-        return value if value is not None and 0 < value <= 1 else None
-    if kind == "number":
-        return value if (value := _number(text)) else None
-    if kind == "count":
-        return count if (count := whole(text)) is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see SHAPES
-    if kind == "volume":
-        return volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1))
-    if kind == "prom":
-        return text if text.endswith(".prom") and "/" in text else None
-    if kind == "address":
-        host, _, port = text.rpartition(":")
-        return text if host and _is_port(port) else None
+    if kind in PARSERS:
+        return PARSERS[kind](text)
     return text if text in kind.split() else None
+
+
+def _time(text: str) -> float | None:
+    number = text.rstrip("mhs")
+    unit, value = UNITS_S.get(text[len(number) :]), _number(number)
+    return None if unit is None or value is None else value * unit
+
+
+def _share(text: str) -> float | None:
+    value = _number(text.removesuffix("%"))
+    share = (value or 0.0) / (100 if text.endswith("%") else 1)
+    return share if 0 < share <= 1 else None
+
+
+def _count(text: str) -> int | None:
+    count = whole(text)
+    return count if count is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see SHAPES
+
+
+def _address(text: str) -> str | None:
+    host, _, port = text.rpartition(":")
+    return text if host and _is_port(port) else None
 
 
 def _number(text: str, below: float = 1e9) -> float | None:
@@ -3490,6 +3754,20 @@ def _number(text: str, below: float = 1e9) -> float | None:
     except ValueError:
         return None
     return value if 0 <= value < below else None  # and so neither inf nor nan
+
+
+PARSERS: Final[dict[str, Callable[[str], Any]]] = {
+    "name": lambda text: text or None,
+    "list": lambda text: text or None,
+    "time": _time,
+    "share": _share,
+    "number": lambda text: _number(text) or None,
+    "count": _count,
+    "volume": lambda text: volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1)),
+    "prom": lambda text: text if text.endswith(".prom") and "/" in text else None,
+    "address": _address,
+}
+"""How each kind of value is read; None for what has not its shape."""
 
 
 def parse_command(words: Sequence[str]) -> Options:
@@ -3597,9 +3875,10 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     if values["engine"] == "dd" and values["data"] == "random":
         faults.append("--engine dd writes zeros: leave out --data random, or take --engine inproc")
     rate = values["max_credit_share"] * values["baseline_iops"]
-    level = "classic" if values["level"] == "classic" else "lite"
-    writes = values["writes"] or (USUAL_WRITES.get(mode, 1) if values["level"] == "ladder" else 1)
-    cost = CLASSIC_CREDITS if level == "classic" else LITE_CREDITS * writes
+    level = values["level"]
+    writes = values["writes"] or (USUAL_WRITES.get(mode, 1) if level == "ladder" else 1)
+    series = cost_of("lite", writes, (), bulk=BULK_WRITES if level == "ladder" else 0)
+    cost = CLASSIC_CREDITS if level == "classic" else series.credits
     if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:
         spent, share = cost / values["interval"], values["max_credit_share"]
         faults.append(
@@ -3614,7 +3893,8 @@ LEVELS (credits a time, flushes counted)
   passive   0    the kernel's counters and tasks only
   lite      2    one 4 KiB synchronous write, in place
   classic  86    dd if=/dev/zero bs=1M count=10 oflag=sync
-  ladder   32    passive, 16 lite writes (6 of serve), classic if they are slow
+  ladder   42    passive, 16 lite writes (6 of serve) and two of 1 MiB,
+                 classic if they are slow
 
 EXIT CODES
   nagios    0 OK, 1 WARN, 2 CRIT, 3 UNKNOWN (not measured, bad usage)
@@ -3632,9 +3912,6 @@ EXAMPLES
 What to do about a stall: runbooks/HostStallReported.md
 Fields, cost and caveats: ddprobe.md
 """
-
-
-PATH_HELP: Final = "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only."
 
 
 def help_text() -> str:
@@ -3676,8 +3953,10 @@ def explanation(options: Options, site: Site) -> str:
         rows.append(("disk", f"{disk.name}, {disk.size_gib:.4g} GiB, {disk.model or 'no model'}"))
         rows.append(("volume", disk.volume_id or "not an EBS volume, or it does not say: --volume-id"))
         rows.append(("requests", f"up to {disk.max_io_kib} KiB; cache {disk.write_cache}"))
+        if not keeps_counters(disk):
+            rows.append(("counters", "off (queue/iostats is 0): the cause of a stall will be unknown"))
     if not site.disks:
-        rows.append(("disk", "none with counters: no cause can be told"))
+        rows.append(("disk", "none with counters: the cause of a stall will be unknown"))
     try:
         refuse_foreign(site, options.allow_fs)
         rows.append(("own file", f"{os.path.join(site.path, options.file)}, at most 10 MiB"))
@@ -3704,7 +3983,8 @@ def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
     share = options.max_credit_share * options.baseline_iops
     ladder = USUAL_WRITES["run"]
     for level, writes in (("lite", 1), ("ladder", ladder), ("classic", CLASSIC_BLOCKS)):
-        cost = cost_of("lite" if level == "ladder" else level, writes, site.disks)
+        bulk = BULK_WRITES if level == "ladder" else 0
+        cost = cost_of("lite" if level == "ladder" else level, writes, site.disks, bulk=bulk)
         used = 100 * cost.credits / options.interval / options.baseline_iops
         flushes = f"{cost.flushes} flush" + "es" * (cost.flushes > 1)
         asked = f"{cost.writes} write{'s' * (cost.writes > 1)} and {flushes}, {cost.credits} credits"

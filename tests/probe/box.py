@@ -96,6 +96,14 @@ class Box:
         """Let the outer device do so many operations a second; 0 is no limit."""
         set_limit(Path(self._outer_device).name, iops)
 
+    def limit_bytes(self, per_s: int) -> None:
+        """Let the outer device move so many bytes a second; 0 is no limit."""
+        set_limit(Path(self._outer_device).name, per_s, "bps")
+
+    def hold(self) -> None:
+        """Let nothing get from the block layer to the inner device: as good as a suspended one."""
+        set_limit(self.device, 1, "bps")
+
     def stall(self) -> None:
         """Nothing that the inner device was asked for comes back."""
         run("fsfreeze", "-f", self.outer)
@@ -115,6 +123,11 @@ class Box:
             self.path,
         ):  # the inner one may wait for the outer
             run("fsfreeze", "-u", mounted, check=False)
+
+    def unlimit(self) -> None:
+        for device in (self.device, Path(self._outer_device).name):
+            for unit in ("iops", "bps"):
+                set_limit(device, 0, unit)
 
     def load(self, threads: int) -> None:
         """Random 4 KiB writes, past the page cache, so many at once."""
@@ -153,10 +166,10 @@ class Box:
         self.close()
 
 
-def set_limit(device: str, iops: int) -> None:
+def set_limit(device: str, per_s: int, unit: str = "iops") -> None:
     number = Path("/sys/block", device, "dev").read_text().strip()
     for kind in ("read", "write"):
-        (BLKIO / f"blkio.throttle.{kind}_iops_device").write_text(f"{number} {iops}")
+        (BLKIO / f"blkio.throttle.{kind}_{unit}_device").write_text(f"{number} {per_s}")
 
 
 def die_with_parent() -> None:
@@ -198,8 +211,8 @@ def undo(folder: Path) -> None:
             for mounted in mounts_in(folder):
                 run("fsfreeze", "-u", mounted, check=False)
             for device in loops_in(folder):
-                if why_no_limit() is None:
-                    set_limit(device, 0)
+                for unit in ("iops", "bps") if why_no_limit() is None else ():
+                    set_limit(device, 0, unit)
             end_processes_in(folder)
             lazily = ["-l"] if round_number >= LAZY_AFTER_ROUNDS else []
             for mounted in sorted(mounts_in(folder)):  # inner before outer

@@ -115,7 +115,7 @@ def box(alone: None, shared_box: boxes.Box) -> Iterator[boxes.Box]:
     shared_box.thaw()
     shared_box.idle()
     if boxes.why_no_limit() is None:
-        shared_box.limit(0)
+        shared_box.unlimit()
 
 
 @pytest.fixture

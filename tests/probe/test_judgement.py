@@ -16,9 +16,9 @@ def a_disk(**changes) -> Delta:
 
 def tasks(**changes) -> Tasks:
     facts = {
-        "passes": 10, "pass_ms": 1.0, "hidden": False, "most": 1, "distinct": 1, "main_only": 1, "stuck": 0,
-        "stuck_here": 0, "slow": 0, "unattributed": 0, "own_seen": 10, "own_in_d": 10,
-        "own_wchan": "folio_wait_bit", "top": [],
+        "passes": 10, "pass_ms": 1.0, "hidden": False, "most": 1, "most_here": 1, "distinct": 1,
+        "main_only": 1, "stuck": 0, "stuck_here": 0, "stuck_wchan": "", "slow": 0, "unattributed": 0,
+        "own_seen": 10, "own_in_d": 10, "own_wchan": "folio_wait_bit", "top": [],
     }  # fmt: skip
     return Tasks(**(facts | changes))
 
@@ -27,8 +27,8 @@ def facts(level: str = "lite", **changes) -> Facts:
     own = {"lite": 10, "classic": 86, "passive": 0}[level]
     usual = {
         "level": level, "completed": True, "given_up": False, "elapsed_s": 0.003, "writes_s": (0.0005,) * 5,
-        "failure": None, "healthy_s": 0.0005, "disk": a_disk(), "own_ios": own, "tasks": None,
-        "cpu_wait_s": 0.0,
+        "bulk_s": (), "failure": None, "healthy_s": 0.0005, "healthy_bulk_s": 0.002, "disk": a_disk(),
+        "own_ios": own, "tasks": None, "cpu_wait_s": 0.0,
     }  # fmt: skip
     return Facts(**(usual | changes))
 
@@ -37,6 +37,8 @@ AT_THE_LIMIT = {"done": 2000, "await_ms": 455.0, "in_flight": 46, "in_flight_max
 PACED = {"done": 70, "await_ms": 9.0, "in_flight_max": 4, "queue": 1.0, "busy_pct": 100.0}
 STANDING = {"done": 0, "await_ms": None, "in_flight": 4, "in_flight_max": 4, "queue": 4.0, "quiet_s": 4.0}
 NOTHING = {"done": 0, "await_ms": None, "in_flight_max": 0}
+
+STUCK = {"stuck": 1, "stuck_here": 1, "stuck_wchan": "folio_wait_bit"}
 
 CASES = {
     "a healthy write": (facts(), "ok", "ok"),
@@ -152,6 +154,79 @@ CASES = {
         "crit",
         "frozen_or_lock",
     ),
+    "1 MiB/s and nobody else": (
+        facts(bulk_s=(0.65, 1.0, 1.0), elapsed_s=2.7, disk=a_disk(await_ms=400.0, queue=3.9)),
+        "crit",
+        "exhausted_idle",
+    ),
+    "5.4 MB/s and nobody else": (
+        facts(bulk_s=(0.056, 0.194, 0.194), elapsed_s=0.5, disk=a_disk(await_ms=80.0, queue=3.9)),
+        "warn",
+        "exhausted_idle",
+    ),
+    "a throughput limit too high for the line of 1 s, many times the healthy median": (
+        facts(bulk_s=(0.03, 0.05, 0.05), elapsed_s=0.2, disk=a_disk(await_ms=30.0, queue=3.0)),
+        "warn",
+        "exhausted_idle",
+    ),
+    "the same, where no healthy median is known": (
+        facts(
+            bulk_s=(0.03, 0.05, 0.05),
+            healthy_bulk_s=None,
+            elapsed_s=0.2,
+            disk=a_disk(await_ms=30.0, queue=3.0),
+        ),
+        "ok",
+        "ok",
+    ),
+    "a throughput limit that others wait at": (
+        facts(bulk_s=(1.0, 1.0), elapsed_s=2.0, disk=a_disk(await_ms=900.0, queue=12.0)),
+        "crit",
+        "throttled",
+    ),
+    "held above the device": (
+        facts(completed=False, elapsed_s=5.1, writes_s=(), disk=a_disk(**NOTHING), tasks=tasks()),
+        "crit",
+        "stalled",
+    ),
+    "held above the device, after a last I/O": (
+        facts(completed=False, elapsed_s=5.1, writes_s=(), disk=a_disk(done=1), tasks=tasks()),
+        "crit",
+        "stalled",
+    ),
+    "a limit so low that a write does not end": (
+        facts(
+            completed=False, elapsed_s=5.1, disk=a_disk(done=9, await_ms=40.0, busy_pct=99.0), tasks=tasks()
+        ),
+        "crit",
+        "throttled",
+    ),
+    "no counters, a write that does not end": (
+        facts(completed=False, elapsed_s=5.1, writes_s=(), disk=None, tasks=tasks()),
+        "crit",
+        "unknown",
+    ),
+    "no counters, slow writes": (
+        facts("classic", elapsed_s=11.0, disk=None, tasks=tasks()),
+        "crit",
+        "unknown",
+    ),
+    "no counters, a frozen file system": (
+        facts(
+            completed=False,
+            elapsed_s=5.1,
+            writes_s=(),
+            disk=None,
+            tasks=tasks(own_wchan="__percpu_down_read"),
+        ),
+        "crit",
+        "frozen_or_lock",
+    ),
+    "no counters, writes many times their median": (
+        facts(writes_s=(0.02,) * 5, elapsed_s=0.1, disk=None),
+        "ok",
+        "ok",
+    ),
     "the kernel gave up": (facts(failure=("EIO", "Input/output error")), "crit", "io_error"),
     "remounted read-only": (facts(failure=("EROFS", "Read-only file system")), "crit", "io_error"),
     "no room": (facts(failure=("ENOSPC", "less than 30 MiB free")), "unknown", "not_measured"),
@@ -168,9 +243,24 @@ CASES = {
     ),
     "passive, standing": (facts("passive", disk=a_disk(**STANDING)), "crit", "stalled"),
     "passive, frozen": (
-        facts("passive", disk=a_disk(**NOTHING), tasks=tasks(stuck=1, stuck_here=1)),
+        facts("passive", disk=a_disk(**NOTHING), tasks=tasks(**STUCK | {"stuck_wchan": "percpu_rwsem_wait"})),
         "warn",
         "frozen_or_lock",
+    ),
+    "passive, held above the device": (
+        facts("passive", disk=a_disk(**NOTHING), tasks=tasks(**STUCK)),
+        "warn",
+        "stalled",
+    ),
+    "passive, held by a limit of their own while the device works": (
+        facts("passive", tasks=tasks(**STUCK)),
+        "ok",
+        "not_this_disk",
+    ),
+    "passive, no counters and tasks that wait for this disk": (
+        facts("passive", disk=None, tasks=tasks(**STUCK)),
+        "warn",
+        "unknown",
     ),
     "passive, stuck elsewhere": (facts("passive", tasks=tasks(stuck=3)), "ok", "not_this_disk"),
     "passive, no disk": (facts("passive", disk=None), "unknown", "not_measured"),
@@ -204,36 +294,131 @@ def test_a_write_that_failed_took_no_time():
     assert facts(failure=("EROFS", "Read-only file system"), completed=False, elapsed_s=0.001).dd_s is None
 
 
-def test_of_two_looks_the_worse_is_told_if_it_knows_anything():
+def test_of_two_looks_the_worse_is_told_and_ok_only_if_both_say_so():
     ok, crit, unknown = (ddprobe.Judgement(verdict=v, cause=v, reason="") for v in ("ok", "crit", "unknown"))
     assert ddprobe.worse(ok, crit) is crit
     assert ddprobe.worse(crit, ok) is crit
-    assert ddprobe.worse(ok, unknown) is ok
+    assert ddprobe.worse(ok, unknown) is unknown
+    assert ddprobe.worse(unknown, crit) is crit
     assert ddprobe.worse(unknown, unknown) is unknown
 
 
 def a_plan(**changes) -> ddprobe.Plan:
-    usual = {"level": "lite", "path": "", "engine": "inproc", "data": "zero", "writes": 6, "enough_s": 0.1}
+    usual = {
+        "level": "lite", "path": "", "engine": "inproc", "data": "zero", "writes": 6, "bulk": 2,
+        "extra": True, "enough_s": 0.1,
+    }  # fmt: skip
     return ddprobe.Plan(**(usual | changes))
 
 
+def series(disk_of, **changes) -> dict[str, list[float]]:
+    """Write as planned on a disk that takes ``disk_of(kind, operations and bytes so far)`` seconds."""
+    plan, took_s, done, sent = a_plan(**changes), {kind: [] for kind in ddprobe.BLOCK_BYTES}, 0, 0
+    while (kind := ddprobe.next_write(plan, took_s)) is not None:
+        size = ddprobe.BLOCK_BYTES[kind]
+        operations = max(1, size // ddprobe.LARGEST_EBS_IO)
+        took_s[kind].append(disk_of(kind, done, operations, sent, size))
+        done, sent = done + operations, sent + size
+    return {kind: seconds for kind, seconds in took_s.items() if seconds}
+
+
+def healthy(kind, *_):
+    return 0.002 if kind == "bulk" else 0.0005
+
+
+def at_bytes(rate):
+    """A throughput limit that lets a tenth of a second's bytes through at once."""
+
+    def takes(kind, _done, _operations, sent, size):
+        burst = max(0.0, 0.1 * rate - sent)
+        return healthy(kind) + max(0.0, size - burst) / rate
+
+    return takes
+
+
+def at_iops(rate, burst):
+    def takes(kind, done, operations, *_):
+        return healthy(kind) + max(0, operations - max(0, burst - done)) / rate
+
+    return takes
+
+
+def counted(took_s) -> dict[str, int]:
+    return {kind: len(seconds) for kind, seconds in took_s.items()}
+
+
+def test_a_healthy_disk_is_asked_for_the_lite_writes_and_two_of_a_mib():
+    assert counted(series(healthy)) == {"lite": 6, "bulk": 2}
+    assert counted(series(healthy, writes=16)) == {"lite": 16, "bulk": 2}
+    assert counted(series(healthy, enough_s=None)) == {"lite": 6}
+
+
+def test_where_credits_are_short_a_slow_disk_is_asked_for_no_more_than_a_healthy_one():
+    for slow in (at_iops(100, 10), at_bytes(5.4e6)):
+        assert counted(series(slow, extra=False)) == {"lite": 6, "bulk": 2}
+
+
+@pytest.mark.parametrize("slow", [1, 4, 5])
+def test_after_a_lite_write_that_had_to_wait_as_many_more_tell_whether_it_was_chance(slow):
+    lite_s = [0.0005] * slow + [0.05]
+    wanted = ddprobe.wanted_writes(a_plan(), lite_s)
+    assert wanted == min(12, 2 * (slow + 2))
+    assert (
+        ddprobe.wanted_writes(a_plan(), [*lite_s, *[0.0005] * 5, 0.05]) == wanted
+    )  # the second changes nothing
+
+
+def test_two_slow_lite_writes_in_a_row_are_proof():
+    assert counted(series(lambda kind, *_: 1.0 if kind == "bulk" else 0.485)) == {"lite": 2, "bulk": 2}
+    assert counted(series(lambda *_: 2.0)) == {"lite": 2}  # and after 2.5 s nothing more is begun
+
+
+def test_slow_large_writes_are_repeated_until_two_agree_and_the_burst_is_over():
+    took_s = series(at_bytes(5.4e6), writes=6)
+    assert counted(took_s) == {"lite": 6, "bulk": 3, "again": 3}
+    assert took_s["bulk"][1] == pytest.approx(took_s["bulk"][2], rel=0.01)
+
+
+@pytest.mark.parametrize("slow", range(2))
+def test_one_large_write_that_is_slow_by_chance_is_no_limit(slow):
+    bulk_s = []
+
+    def takes(kind, *_):
+        if kind == "bulk":
+            bulk_s.append(0.3 if len(bulk_s) == slow else 0.002 + 0.001 * (len(bulk_s) % 2))
+            return bulk_s[-1]
+        return 0.0005
+
+    took_s = series(takes)
+    assert 3 <= len(bulk_s) <= 4
+    assert estimate(took_s) < 0.4
+    judged = judge(facts(bulk_s=tuple(bulk_s), elapsed_s=0.3), LINES)
+    assert judged.verdict == "ok"
+
+
+def estimate(took_s, **changes) -> float | None:
+    return facts(
+        writes_s=(*took_s["lite"], *took_s.get("again", ())), bulk_s=tuple(took_s["bulk"]), **changes
+    ).dd_s
+
+
+@pytest.mark.parametrize("writes", [6, 16])
 @pytest.mark.parametrize(
-    ("took_s", "writes"),
-    [
-        ([], 6),
-        ([0.001] * 5, 6),
-        ([0.001, 0.05], 6),  # the wait of a limit comes again within six
-        ([0.001] * 4 + [0.1], 12),
-        ([0.001] * 5 + [0.1], 12),
-        ([0.001] * 5 + [0.1] + [0.001] * 5 + [0.1], 12),  # and the second changes nothing
-    ],
+    ("rate", "verdict"), [(0.5e6, "crit"), (1 << 20, "crit"), (3e6, "warn"), (5.4e6, "warn"), (8e6, "warn")]
 )
-def test_after_a_write_that_had_to_wait_as_many_more_tell_whether_it_was_chance(took_s, writes):
-    marks = [0.0]
-    for seconds in took_s:
-        marks.append(marks[-1] + seconds)
-    assert ddprobe.wanted_writes(a_plan(), marks) == writes
-    assert ddprobe.wanted_writes(a_plan(enough_s=None), marks) == 6
+def test_the_estimate_follows_a_throughput_limit_and_is_not_deceived_by_its_burst(rate, verdict, writes):
+    dd_s = (10_444 * 1024 - 0.1 * rate) / rate
+    took_s = series(at_bytes(rate), writes=writes)
+    assert estimate(took_s) == pytest.approx(dd_s, rel=0.15)
+    judged = judge(facts(bulk_s=tuple(took_s["bulk"]), disk=a_disk(await_ms=100.0, queue=3.0)), LINES)
+    assert judged.verdict == verdict
+
+
+@pytest.mark.parametrize("writes", [6, 16])
+@pytest.mark.parametrize("burst", [0, 10])
+def test_the_estimate_follows_a_limit_of_operations_and_is_not_deceived_by_its_burst(burst, writes):
+    took_s = series(at_iops(100, burst), writes=writes)
+    assert estimate(took_s) == pytest.approx((60 - burst) / 100, rel=0.15)
 
 
 def test_a_stall_has_lasted_at_least_as_long_as_nothing_came_back():

@@ -73,7 +73,9 @@ def until(is_so):
 def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
     lock = ddprobe.Lock(rooms, "259-3")
     assert lock.take()
-    plan = ddprobe.Plan(level="lite", path="", engine="inproc", data="zero", writes=1, enough_s=None)
+    plan = ddprobe.Plan(
+        level="lite", path="", engine="inproc", data="zero", writes=1, bulk=0, extra=True, enough_s=None
+    )
     fd = lock.fd
 
     def write(send):
@@ -187,7 +189,7 @@ def test_a_median_needs_three_and_forgets_the_oldest(rooms):
 def test_a_memory_that_was_written_over_is_started_anew(rooms):
     rooms.write("259-3.memory", "lite what\ncredits 1\n\x00\x00\nclassic 0.5")
     memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
-    assert memory.healthy == {"lite": [], "classic": [0.5]}
+    assert memory.healthy == {"lite": [], "bulk": [], "classic": [0.5]}
     assert memory.allowance() == 600
 
 

@@ -96,6 +96,21 @@ def test_a_write_that_failed_is_not_told_as_one_that_has_not_ended():
     assert "io_error, a write failed with EROFS" in ddprobe.headline(failed)
 
 
+def test_a_cause_that_is_unknown_is_said_to_be_unknown():
+    assert "cause unknown (the disk keeps no counters)" in ddprobe.headline(a_reading(cause="unknown"))
+
+
+def test_a_stall_draws_no_delay_at_all():
+    lines = ddprobe.Lines(warn_s=1, crit_s=5, ratio=10)
+    line = ddprobe.nagios_line(a_reading(completed=False, io_delay_ms=None, dd_s=5.1), lines)
+    assert " io_delay=U;;;0 " in line
+
+
+def test_what_the_counters_show_is_told_although_the_write_failed():
+    full = a_reading(reached="passive", error="ENOSPC", dd_s=23.5, dd_measured=False)
+    assert "throttled, dd would take 23.5 s" in ddprobe.headline(full)
+
+
 def test_a_slow_start_is_told():
     assert "started in 10.1 s" in ddprobe.headline(a_reading(startup_ms=10_055.0))
 

@@ -86,7 +86,7 @@ def test_the_ladder_of_a_healthy_disk_stays_at_its_foot(box, probe):
     for _ in range(3):
         reading = probe.read("run", box.path)
         assert (reading["verdict"], reading["reached"]) == ("ok", "lite")
-    assert reading["cost"]["credits"] == 32
+    assert reading["cost"]["credits"] == 42
     assert reading["healthy_s"] is not None or reading["ratio"] is None
 
 

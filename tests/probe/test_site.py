@@ -93,6 +93,27 @@ def test_a_local_disk_is_not_refused():
     ddprobe.refuse_foreign(site("/data"), [])
 
 
+@pytest.mark.parametrize(
+    ("own", "superblock", "options", "is_refused"),
+    [
+        ("rw,noatime", "rw,attr2", "rw,noatime,attr2", False),
+        ("ro,nosuid", "rw", "ro,nosuid", True),
+        ("ro,relatime", "ro", "ro,relatime", True),
+        ("rw,relatime", "ro,errors=remount-ro", "ro,relatime,errors=remount-ro", False),
+    ],
+)
+def test_a_read_only_mount_is_refused_and_a_file_system_made_read_only_below_it_is_not(
+    own, superblock, options, is_refused
+):
+    (mount,) = ddprobe.parse_mounts(f"25 22 259:3 / /data {own} - xfs /dev/nvme1n1p1 {superblock}")
+    assert mount.options == options
+    if is_refused:
+        with pytest.raises(ddprobe.UsageError, match="mounted read-only"):
+            ddprobe.refuse_foreign(site("/data", mount=mount), [])
+    else:
+        ddprobe.refuse_foreign(site("/data", mount=mount), [])
+
+
 def test_a_btrfs_on_several_devices_is_on_all_of_them(tmp_path):
     for name in ("nvme1n1", "nvme2n1"):
         device = a_device(tmp_path / name)

@@ -285,7 +285,7 @@ def test_names_from_the_host_do_nothing_in_any_output(mount, device, comm, wchan
         device=device,
         disks=[device],
         reason=reason or "",
-        dstate={"most": 3, "top": top},
+        dstate={"most": 3, "most_here": 3, "top": top},
     )
     text = ddprobe.json_text(reading)
     assert text.isascii()
