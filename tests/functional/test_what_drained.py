@@ -90,7 +90,7 @@ def test_a_nightly_batch_is_told_as_one(lab, shell, recorder, ledger):
     until(lab)
     report = look(shell, lab)
     [alert] = recorder.alerts
-    assert sentences(alert)[3:5] == [
+    assert sentences(alert)[4:6] == [
         "The drain began at 02:00 UTC, at 100.0 %; since then it served 500 reads/s and 2,000 writes/s of"
         " 64 KiB each (80 % writes).",
         "It did the same at this hour on each of the last 7 days.",
@@ -168,7 +168,7 @@ def test_a_read_that_fails_neither_holds_up_nor_loses_the_alert(
     report = look(shell, lab)
     [alert] = recorder.alerts
     assert f"What drained it was not read in full: cloudwatch:GetMetricData: {reason}." in sentences(alert)
-    assert sentences(alert)[3].startswith("The drain began at 02:00 UTC, at 100.0 %")
+    assert sentences(alert)[4].startswith("The drain began at 02:00 UTC, at 100.0 %")
     assert report.api_calls["cloudwatch:GetMetricData"] == (4 if is_asked_on else 3)
     assert [reason in failure for failure in report.failures] == [True]
 
@@ -210,7 +210,7 @@ def test_a_pass_that_was_slow_already_asks_no_more(lab, shell, recorder, monkeyp
     monkeypatch.setattr(Shell, "gathering", _with_clock(Shell.gathering, lambda: next(elapsed_s)))
     report = look(shell, lab)
     [alert] = recorder.alerts
-    assert sentences(alert)[3] == "The drain began at 02:00 UTC, at 100.0 %."
+    assert sentences(alert)[4] == "The drain began at 02:00 UTC, at 100.0 %."
     assert "What drained it was not read in full: this pass took too long for it." in sentences(alert)
     assert report.api_calls["cloudwatch:GetMetricData"] == 2
 
