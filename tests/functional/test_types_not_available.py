@@ -40,7 +40,9 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
     assert told["evidence"]["guard"] == "type_not_available"
     said = " ".join(told["evidence"]["details"])
     assert "not supported in the zone" in said
-    assert "The next attempt is in 7 d (18:00 27 Nov UTC): gp3 does not exist in zone us-east-1-bos-1a" in said
+    assert (
+        "The next attempt is in 7 d (18:00 27 Nov UTC): gp3 does not exist in zone us-east-1-bos-1a" in said
+    )
     assert told["evidence"]["ends_at"] == told["evidence"]["retry_at"] == "2026-11-27T18:00:00Z"
     assert "tries again" not in said
     assert "by hand" not in said
