@@ -3909,7 +3909,7 @@ EXAMPLES
   ddprobe passive --json -             who is stuck? asks the disk for nothing
   ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter
 
-What to do about a stall: runbooks/HostStallReported.md
+What to do about a stall: /usr/share/doc/ddprobe/runbooks/HostStallReported.md
 Fields, cost and caveats: ddprobe.md
 """
 
