@@ -307,7 +307,7 @@ def test_an_upgrade_from_a_version_without_notes_does_not_stop_the_flips_of_the_
     standing = standing_of("a", found)
     assert take_over(standing, None, standing.first_s + HANDOVER_S) == (standing, "stands")
     assert not take_over(standing, None, standing.first_s + HANDOVER_S - 1)[0].may_flip
-    assert not take_over(standing, "b stands", standing.first_s + 10 * HANDOVER_S)[0].may_flip
+    assert not take_over(standing, "gives way: b stands", standing.first_s + 10 * HANDOVER_S)[0].may_flip
 
 
 @pytest.mark.parametrize("other_is_new", [False, True])
@@ -322,7 +322,9 @@ def test_who_stands_without_a_note_after_an_upgrade_stood_before_it(other_is_new
     assert "own" not in after or before == ["own"]
 
 
-@pytest.mark.parametrize(("standing", "noted"), [(FIRST, None), (FIRST, "b stands"), (ALONE, "b stands")])
+@pytest.mark.parametrize(
+    ("standing", "noted"), [(FIRST, None), (FIRST, "gives way: b stands"), (ALONE, "gives way: b stands")]
+)
 def test_who_did_not_stand_before_waits_until_no_function_of_the_other_can_still_flip(standing, noted):
     waiting, noted = take_over(standing, noted, NOW_S)
     assert not waiting.may_flip
@@ -332,10 +334,16 @@ def test_who_did_not_stand_before_waits_until_no_function_of_the_other_can_still
 
 
 def test_who_gives_way_again_while_waiting_has_to_wait_again():
-    _, noted = take_over(ALONE, "b stands", NOW_S)
+    _, noted = take_over(ALONE, "gives way: b stands", NOW_S)
     standing, noted = take_over(GIVES_WAY, noted, NOW_S + 1)
-    assert (standing, noted) == (GIVES_WAY, "the other stands")
+    assert (standing, noted) == (GIVES_WAY, "gives way: the other stands")
     assert not take_over(ALONE, noted, NOW_S + HANDOVER_S)[0].may_flip
+
+
+@pytest.mark.parametrize("noted", ["sta", "null", ""])
+def test_a_note_that_cannot_be_read_delays_only_a_deployment_that_is_not_alone(noted):
+    assert take_over(ALONE, noted, NOW_S) == (ALONE, "stands")
+    assert not take_over(FIRST, noted, NOW_S)[0].may_flip
 
 
 @pytest.mark.parametrize("noted", ["stands from ", "stands from soon", "stands from 99999999999"])

@@ -29,6 +29,7 @@ stood before has read the list again, and what it had begun is over."""
 
 _STANDS: Final = "stands"
 _FROM: Final = "stands from "
+_GIVES_WAY: Final = "gives way: "
 _LONGEST_SHOWN: Final = 120
 _LATEST_S: Final = 1e11
 
@@ -259,12 +260,15 @@ def take_over(standing: Standing, noted: str | None, now_s: float) -> tuple[Stan
 
     One that did not stand so far waits before it flips, so that at no moment two do. Without a note it is
     new, or was of a version that left none until this look. That version orders deployments by dates that
-    only move later than the first ones, so an old deployment that stands now stood under it as well.
+    only move later than the first ones, so an old deployment that stands now stood under it as well. A note
+    that cannot be read makes a deployment wait, unless it is the only one.
     """
     if not standing.may_flip:
-        return standing, standing.because
+        return standing, f"{_GIVES_WAY}{standing.because}"
+    is_damaged = noted is not None and not noted.startswith((_STANDS, _GIVES_WAY))
     is_old = now_s - standing.first_s >= HANDOVER_S
-    if noted == _STANDS or (noted is None and (standing.is_alone or is_old)):
+    is_new_or_damaged = noted is None or is_damaged
+    if noted == _STANDS or (noted is None and is_old) or (standing.is_alone and is_new_or_damaged):
         return standing, _STANDS
     from_s = _seconds(noted.removeprefix(_FROM)) if noted and noted.startswith(_FROM) else None
     if from_s is not None and now_s >= from_s:
