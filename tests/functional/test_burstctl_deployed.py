@@ -392,7 +392,7 @@ def test_a_hold_names_the_account_region_and_stack_that_it_reaches(desk, lab, st
     assert "This reaches stack burstwatch in us-east-1 (account 123456789012)." in said
     assert "Other regions are not affected." in said
     assert "and NOT stack burstwatch, which is deployed there." in elsewhere
-    assert elsewhere.startswith("Automatic changes by watchdogs that use this ledger are on hold until")
+    assert elsewhere.startswith("Automatic changes by watchdogs that use this ledger are on hold for 6 h")
     assert [document[key] for key in ("region", "account", "stack", "ledger")] == [
         "us-east-1", "123456789012", "burstwatch", TABLE,
     ]  # fmt: skip
