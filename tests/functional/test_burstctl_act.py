@@ -276,7 +276,9 @@ def test_assess_shows_where_flips_and_holds_stand(desk, lab):
     assert "-> io1, 3,750 IOPS" in rows[flipped]
     assert " held " in rows[held]
     assert f"hold: {held} is kept as it is for 6 h (until 00:00 Sat UTC), by" in ran.err
-    assert desk.run("assess", "--json").document["volumes"][0]["flip"]["target"]["volume_type"] == "io1"
+    first, then = desk.run("assess", "--json").document["volumes"]
+    assert first["volume_id"] == held, "what is being changed comes after what needs somebody"
+    assert then["flip"]["target"]["volume_type"] == "io1"
 
 
 def test_the_pause_after_a_failure_is_not_told_as_a_refusal(desk, lab):
