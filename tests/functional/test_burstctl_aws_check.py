@@ -282,11 +282,12 @@ def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab)
     assert checks.run_files()[0]["is_over"] is True
 
 
-def test_ctrl_c_while_the_host_runs_removes_it_and_its_volumes(checks, lab):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_or_the_end_of_the_terminal_removes_the_host_and_its_volumes(checks, lab, number):
     def press(stop):
         if len(lab.fleet):
             checks.meanwhile.remove(press)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     checks.meanwhile.append(press)
 
