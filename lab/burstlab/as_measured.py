@@ -44,7 +44,10 @@ def as_measured(report: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """
     changes: dict[str, Any] = {}
     unknown = []
-    facts = {fact["name"]: fact for fact in report["facts"]}
+    try:
+        facts = {fact["name"]: fact for fact in report["facts"] if {"answer", "values"} <= fact.keys()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ReportError("its facts are not as burstctl aws-check writes them: measure again") from error
     for name, play in _PLAYED.items():
         fact = facts.get(name)
         if fact is None or fact["answer"] is None:
@@ -56,6 +59,8 @@ def as_measured(report: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             unknown.append(f"{name}: the lab cannot play {fact['answer']!r}")
         except KeyError as error:
             raise ReportError(f"{name} lacks the value {error} in the report: measure it again") from error
+        except TypeError as error:
+            raise ReportError(f"{name} has a value of another kind: measure it again") from error
     return changes | _filters(facts), unknown
 
 

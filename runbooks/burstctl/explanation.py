@@ -227,7 +227,9 @@ def _next_step(told: Explanation) -> list[str]:
 
 def _duration(told: Explanation) -> str:
     size_gib, empty_s = told.assessment.volume.size_gib, told.assessment.empty_s
-    return duration_sentence(size_gib, told.policy.lead, empty_s=empty_s)
+    flip = told.decision.flip if told.decision.is_changing else None
+    ago_s = told.now_s - flip.asked_at_s if flip is not None else 0.0
+    return duration_sentence(size_gib, told.policy.lead, empty_s=empty_s, ago_s=ago_s)
 
 
 def _balance(told: Explanation) -> list[str]:

@@ -44,7 +44,7 @@ def _done_just_now(decision: Decision, report: Report) -> str:
 def _standing(flip: Flip) -> str:
     if flip.is_under_way:
         way = "->" if flip.direction is Direction.OUT else "back ->"
-        return f"{way} {short_configuration(flip.asked_for)}"
+        return f"{'stuck ' if flip.stuck_told else ''}{way} {short_configuration(flip.asked_for)}"
     return f"{'stays' if flip.stays else 'on'} {short_configuration(flip.target)}"
 
 

@@ -9,11 +9,13 @@ from typing import Any, Final, Self
 from burstctl.exits import Exit
 from burstctl.output import complain
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignal:
-    """Hears SIGINT and SIGTERM; a second one ends the process at once, as it would have without us.
+    """Hears SIGINT, SIGTERM and SIGHUP; a second one ends the process at once, as it would have without us.
+
+    A SIGHUP that is ignored, as under ``nohup``, stays ignored.
 
     With ``within_s`` a process that has not ended so long after the signal is ended as by a crash: it waits
     for something that does not answer. What it had recorded is settled by the next pass of any process.
@@ -28,7 +30,9 @@ class StopSignal:
     def __enter__(self) -> Self:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
-        self._before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+        is_deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        heard = [each for each in _SIGNALS if each is not signal.SIGHUP or not is_deaf]
+        self._before = {number: signal.signal(number, self._hear) for number in heard}
         return self
 
     def __exit__(

@@ -172,6 +172,25 @@ def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
     assert taken[0] in lab.fleet
 
 
+def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
+    """Whoever may tag volumes, and no more, could have a run delete them."""
+    old = {add(lab, name, minutes=600, tags={TAG: name}) for name in ("mail", "../../shop")}
+
+    def forge(stop):
+        for run in checks.run_files():
+            for volume in lab.fleet:
+                if volume.tags["Name"] == "mail":
+                    volume.tags[TAG] = run["run_id"]
+
+    checks.meanwhile.append(forge)
+    assert checks.run("--yes", "--only", "balance-spacing").code == 0
+    cleaned = checks.run("--clean-up", "--yes")
+
+    assert {volume.volume_id for volume in lab.fleet} == old
+    assert cleaned.code == 1
+    assert "carries the tag of no run" in " ".join(cleaned.err.split())
+
+
 # -- one fact hides no other
 
 
@@ -263,11 +282,12 @@ def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab)
     assert checks.run_files()[0]["is_over"] is True
 
 
-def test_ctrl_c_while_the_host_runs_removes_it_and_its_volumes(checks, lab):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_or_the_end_of_the_terminal_removes_the_host_and_its_volumes(checks, lab, number):
     def press(stop):
         if len(lab.fleet):
             checks.meanwhile.remove(press)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     checks.meanwhile.append(press)
 
@@ -426,6 +446,57 @@ def test_a_run_of_another_account_is_not_touched(checks, lab):
         assert "999999999999" in ran.err
 
 
+def test_what_aws_does_not_show_yet_is_removed_once_it_does(checks, lab):
+    def press(stop):
+        if len(lab.fleet):
+            checks.meanwhile.remove(press)
+            lab.faults.add(Fault(action="DescribeVolumes", code="InvalidVolume.NotFound", times=2))
+            os.kill(os.getpid(), signal.SIGINT)
+
+    checks.meanwhile.append(press)
+
+    assert checks.run("--yes", "--only", "record-lifetime").code == 130
+    assert remains(lab) == []
+
+
+@pytest.mark.parametrize(("home", "code"), [("us-east-1", 0), ("eu-west-1", 1)])
+def test_clean_up_leaves_a_run_of_another_region_to_that_region(checks, lab, home, code):
+    """A role is seen from every Region, and what else the run has left is not."""
+    crash(checks, when=lambda: len(lab.fleet) > 0)
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "record-lifetime")
+    [before] = checks.run_files()
+    lab.client("iam").create_role(
+        RoleName="left",
+        Path=f"/burstwatch-aws-check/{home}/",
+        AssumeRolePolicyDocument="{}",
+        Tags=[{"Key": TAG, "Value": before["run_id"]}],
+    )
+    left = remains(lab)
+
+    ran = checks.run("--clean-up", "--yes", "--region", "eu-west-1")
+
+    assert (ran.code, checks.run_files(), remains(lab)) == (code, [before], left)
+    assert ("is of us-east-1: clean up there" in " ".join(ran.err.split())) is bool(code)
+
+
+@pytest.mark.parametrize(
+    ("fact", "code"),
+    [
+        ("ratio-refusal", "InternalError"),
+        ("ratio-refusal", "ExpiredToken"),
+        ("attach-while-modifying", "RequestLimitExceeded"),
+    ],
+)
+def test_a_fault_of_aws_is_no_answer(checks, lab, fact, code):
+    action = "AttachVolume" if fact == "attach-while-modifying" else "ModifyVolume"
+    lab.faults.add(Fault(action=action, code=code, message="Sorry."))
+
+    ran = checks.run("--yes", "--json", "--only", fact)
+
+    assert (fact_of(ran.document, fact)["outcome"], ran.code) == ("failed", 3)
+
+
 def test_a_run_file_that_cannot_be_read_is_named(checks, lab):
     path = checks.desk.ledger_path.parent / "aws-check-20261120t180000z-0000.json"
     path.parent.mkdir(parents=True)
@@ -460,6 +531,18 @@ def test_the_report_names_neither_account_nor_people_unless_asked(checks, lab):
             assert "AbC_dEf" not in text
         document = check_document(json.loads((checks.directory / f"{name}.json").read_text()))
         assert document["account"] == ("123456789012" if is_private else None)
+
+
+def test_the_report_names_no_account_of_others_and_no_request(checks, lab):
+    said = "key arn:aws:kms:us-east-1:210987654321:key/a of 210987654321 (Request ID: 7a62c49f-347e)"
+    lab.faults.add(Fault(action="CreateVolume", code="Odd", message=said))
+    checks.run("--yes", "--report", "shared", "--only", "ratio-refusal")
+
+    for ending in ("json", "md"):
+        text = (checks.directory / f"shared.{ending}").read_text()
+        assert "Odd" in text
+        assert "210987654321" not in text
+        assert "7a62c49f" not in text
 
 
 def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, tmp_path):

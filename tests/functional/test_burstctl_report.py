@@ -372,6 +372,13 @@ def test_missing_data_is_a_fault_with_a_card(desk, lab, page):
     assert "Nothing is seen to run dry, but 1 tells nothing" in words_of(page)
 
 
+def test_of_an_empty_volume_that_is_being_changed_it_is_not_said_that_nothing_runs_dry(desk, lab, page):
+    add_exhausted(lab, tags={"burstwatch:mode": "auto"})
+    desk.run("watch", "--once", "--act")
+    desk.run("report", "--html", page)
+    assert "Nothing else is seen to run dry, but 1 is being changed" in words_of(page)
+
+
 def test_an_empty_region_is_a_page_as_well(desk, lab, page):
     ran = desk.run("report", "--html", page)
     assert ran.code == 0

@@ -60,9 +60,9 @@ ANSWERED = [
     (idle_publishes.judge(0, 30), "silent"),
     (idle_publishes.judge(29, 30), "publishes"),
     (idle_publishes.judge(10, 30), "sometimes"),
-    (large_publishes.judge(Series(), series(1, 1, 1)), "absent"),
-    (large_publishes.judge(series(100, 100), series(1, 1, 1)), "100 %"),
-    (large_publishes.judge(series(100, 99), series(1, 1, 1)), "below 100 %"),
+    (large_publishes.judge(Series(), series(1, 1, 1), series(60, 60, 60)), "absent"),
+    (large_publishes.judge(series(100, 100), series(1, 1, 1), Series()), "100 %"),
+    (large_publishes.judge(series(100, 99), series(1, 1, 1), Series()), "below 100 %"),
     (
         balance_after_resize.judge(Sample(start_s=0, value=50), Sample(start_s=600, value=52)),
         "kept",
@@ -105,7 +105,13 @@ UNANSWERED = {
     "too few datapoints": lambda: balance_spacing.judge(series(1, 1, 1)),
     "too few appeared": lambda: balance_delay.judge(seen(60, 60)),
     "the active volume is silent too": lambda: idle_publishes.judge(0, 2),
-    "nothing to compare a large one with": lambda: large_publishes.judge(Series(), series(1)),
+    "nothing to compare a large one with": lambda: large_publishes.judge(
+        Series(), series(1), series(60, 60, 60)
+    ),
+    "a large one that nothing reads from": lambda: large_publishes.judge(
+        Series(), series(1, 1, 1), series(0, 0, 0)
+    ),
+    "a listing that lags": lambda: paging.judge([Page(3, False)]),
     "a balance between the answers": lambda: balance_after_resize.judge(
         Sample(start_s=0, value=50), Sample(start_s=600, value=80)
     ),

@@ -211,6 +211,7 @@ def marked(flip=None, outcome=None, holds=()):
         ({}, ""),
         ({"flip": a_flip(phase=Phase.CHANGING)}, "-> io1, 4,000 IOPS"),
         ({"flip": a_flip(phase=Phase.ASKED)}, "-> io1, 4,000 IOPS"),
+        ({"flip": a_flip(phase=Phase.CHANGING, stuck_told=True)}, "stuck -> io1, 4,000 IOPS"),
         ({"flip": a_flip(phase=Phase.CHANGING, direction=Direction.BACK)}, "back -> gp2"),
         ({"flip": a_flip()}, "on io1, 4,000 IOPS"),
         ({"flip": a_flip(stays=True), "holds": ["vol-0a1"]}, "stays io1, 4,000 IOPS, held"),

@@ -13,7 +13,7 @@ from burstwatch.core.flips import Direction, Phase
 from burstwatch.core.follow import Sighting
 from burstwatch.core.levels import Level
 from burstwatch.core.policy import Policy
-from burstwatch.core.report import Report
+from burstwatch.core.report import Report, urgency_of
 from burstwatch.core.want import Around
 from burstwatch.core.words import columns
 from conftest import (
@@ -171,3 +171,9 @@ def test_a_volume_that_returned_has_no_level_before_its_first_fresh_datapoint():
     decision = a_decision(assessment, a_state(level=Level.OK, returned_at_s=back_s))
     assert level_word(decision) == "unknown"
     assert dry_words(decision, NOW_S) == "too new to tell"
+
+
+def test_a_stuck_change_of_a_volume_without_credits_comes_before_what_only_drains():
+    empty, draining = balances(*[0.0] * 60), a_decision(an_assessment(draining_to(10, 2.0)))
+    assert urgency_of(under_way(empty, stuck_told=True)) < urgency_of(draining)
+    assert urgency_of(under_way(empty)) > urgency_of(draining)

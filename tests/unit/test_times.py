@@ -92,3 +92,25 @@ def test_how_long_aws_is_expected_to_take_follows_the_policy():
 def test_it_is_told_beside_how_long_the_credits_last(empty_s, rest):
     said = duration_sentence(500, LeadPolicy(), empty_s=empty_s)
     assert said == f"AWS is expected to take 15 min to 3 h 10 min for 500 GiB{rest}"
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "empty_s", "said"),
+    [
+        (59, 0, "is expected to take {}; its credits are exhausted; reduce load until then."),
+        (
+            36 * 60,
+            40 * 60,
+            "is expected to take {}, 36 min of which are over; empty in about 40 min.",
+        ),
+        (
+            80 * 60,
+            0,
+            "was expected to take {} and has taken 80 min so far; its credits are exhausted;"
+            " reduce load until then.",
+        ),
+    ],
+)
+def test_of_a_change_under_way_it_says_how_long_it_has_taken(ago_s, empty_s, said):
+    told = duration_sentence(100, LeadPolicy(), empty_s=empty_s, ago_s=ago_s)
+    assert told == f"AWS {said.format('15 min to 50 min for 100 GiB')}"

@@ -593,7 +593,7 @@ def _make_alert(
         forecast=describe_forecast(assessment, look.now_s),
         evidence={"because": explain_level(assessment, level, policy)}
         | describe_evidence(assessment, fall)
-        | _describe_duration(decided, policy)
+        | _describe_duration(decided, policy, look.now_s)
         | {
             "mode": str(wishes.mode),
             "tag_faults": list(wishes.faults),
@@ -607,7 +607,7 @@ def _make_alert(
     )
 
 
-def _describe_duration(decided: _Judged, policy: Policy) -> dict[str, object]:
+def _describe_duration(decided: _Judged, policy: Policy, now_s: float) -> dict[str, object]:
     """How long a flip is expected to take: of the one under way, or of the one that is proposed."""
     flip, proposal, volume = decided.after.flip, decided.proposal, decided.assessment.volume
     is_changing = flip is not None and flip.is_under_way
@@ -618,7 +618,12 @@ def _describe_duration(decided: _Judged, policy: Policy) -> dict[str, object]:
         "changing_since": format_instant(flip.asked_at_s) if flip is not None and is_changing else None,
         "expected_least_s": round(policy.lead.least.total_seconds()),
         "expected_most_s": round(expected_flip(volume.size_gib, policy.lead).total_seconds()),
-        "duration": duration_sentence(volume.size_gib, policy.lead, empty_s=decided.assessment.empty_s),
+        "duration": duration_sentence(
+            volume.size_gib,
+            policy.lead,
+            empty_s=decided.assessment.empty_s,
+            ago_s=now_s - flip.asked_at_s if flip is not None and is_changing else 0.0,
+        ),
     }
 
 

@@ -176,7 +176,7 @@ def urgency_of(decision: Decision) -> tuple[Any, ...]:
     time_to_empty = forecast.time_to_empty_s if forecast else None
     soonest = forecast.soonest_empty_s if forecast else None
     rank = -float(decision.level.rank)
-    if decision.is_changing:
+    if decision.is_changing and not (decision.flip and decision.flip.stuck_told):
         rank = max(rank, -2.5)  # help is on its way: after all that needs it
     return (
         rank if assessment.unknown_reason is None else (-2.5 if assessment.is_fault else 1),

@@ -44,6 +44,7 @@ _LONGEST_RECURRING: Final = timedelta(days=28)
 _LONGEST_DATED: Final = timedelta(days=366)
 _LONGEST_LEAD: Final = timedelta(days=7)
 _GIB_PER_TIB: Final = 1024
+_WORTH_SAYING_S: Final = 60
 _KEYS: Final = ("cron", "duration", "from", "to", "zone", "where", "size_gib")
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _BETWEEN_NAMES = re.compile(r"[,\s]+")
@@ -205,17 +206,22 @@ def expected_words(size_gib: int, policy: LeadPolicy) -> str:
     return f"{' to '.join(spans)} for {size_gib:,} GiB"
 
 
-def duration_sentence(size_gib: int, policy: LeadPolicy, *, empty_s: float | None) -> str:
+def duration_sentence(size_gib: int, policy: LeadPolicy, *, empty_s: float | None, ago_s: float = 0.0) -> str:
     """How long AWS is expected to take, beside how long the credits last, and what helps until then.
 
     ``empty_s`` is the time until the volume is empty, in seconds; None if it is not draining. More than a day
-    is not mentioned.
+    is not mentioned. ``ago_s`` is how long ago AWS was asked.
     """
+    most_s, took = expected_flip(size_gib, policy).total_seconds(), format_duration(ago_s)
     said = f"AWS is expected to take {expected_words(size_gib, policy)}"
+    if ago_s > most_s:
+        said = f"AWS was expected to take {expected_words(size_gib, policy)} and has taken {took} so far"
+    elif ago_s >= _WORTH_SAYING_S:
+        said += f", {took} of which are over"
     if empty_s is None or empty_s > timedelta(days=1).total_seconds():
         return f"{said}."
     left = f"empty in about {format_roughly(empty_s)}" if empty_s > 0 else "its credits are exhausted"
-    is_late = empty_s <= expected_flip(size_gib, policy).total_seconds()
+    is_late = ago_s > most_s or empty_s <= most_s - ago_s
     return f"{said}; {left}{'; reduce load until then' if is_late else ''}."
 
 

@@ -15,7 +15,7 @@ from burstctl.aws_check.fact import NotMeasured
 from burstctl.aws_check.host import DEVICES, Host, launch_request
 from burstctl.aws_check.resources import KINDS, PREFIX, Client, run_of, tags
 from burstctl.aws_check.run_file import RunFile
-from burstwatch.adapters.errors import AWS_ERRORS, left_no_effect
+from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.samples import PERIOD_S, Series
 
@@ -24,6 +24,8 @@ HOST_OWNER: Final = "host"
 """Who owns the shared instance and its volumes in the run's file."""
 
 _BOOT_S: Final = 600
+
+_UNRELATED: Final = (FailureKind.RETRYABLE, FailureKind.NO_CREDENTIALS, FailureKind.CLOCK_SKEW)
 
 Waiting = Generator[float, None, Any]
 
@@ -42,6 +44,12 @@ class Refusal:
 
     def to_document(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message}
+
+
+def says_nothing(error: ClientError) -> bool:
+    """Whether a refusal says nothing about what was asked: it is about the caller, or AWS has a fault."""
+    kind, code = explain(error).kind, Refusal.of(error).code
+    return kind in _UNRELATED or code in ("UnauthorizedOperation", "InvalidVolume.NotFound")
 
 
 @dataclass(slots=True)
@@ -187,10 +195,9 @@ class Bench:
         try:
             self.ec2.modify_volume(VolumeId=volume_id, **asked)
         except ClientError as error:
-            refusal = Refusal.of(error)
-            if refusal.code in ("UnauthorizedOperation", "RequestLimitExceeded"):
+            if says_nothing(error):
                 raise
-            return refusal
+            return Refusal.of(error)
         return None
 
     def modified(self, volume_id: str, **asked: Any) -> Generator[float, None, tuple[float, float]]:

@@ -12,6 +12,9 @@ from burstctl.experimenting.waiting import Patience
 from burstwatch.adapters.errors import AWS_ERRORS, explain
 
 _LOOK_EVERY_S: Final = 10
+_SHOWN_WITHIN_S: Final = 120
+"""So long after its creation something may not be shown yet, or be shown without its tags."""
+
 _SURE_AFTER: Final = 2
 """Passes that find nothing: what was created a moment ago may not be listed yet."""
 
@@ -34,7 +37,7 @@ def clean_up(
     """
     cleaned, empty, end_s = Cleaned(), 0, clock() + most_s
     while run.left and empty < _SURE_AFTER:
-        cleaned.left = remove(run, client, cleaned.removed)
+        cleaned.left = remove(run, client, cleaned.removed, clock())
         empty = 0 if cleaned.left else empty + 1
         if clock() >= end_s:
             break
@@ -48,7 +51,7 @@ def clean_up(
 
 
 def remove(
-    run: RunFile, client: Client, removed: list[tuple[str, str]], owner: str | None = None
+    run: RunFile, client: Client, removed: list[tuple[str, str]], now_s: float, owner: str | None = None
 ) -> dict[tuple[str, str], str]:
     """Delete once what there is, of one owner or of all; answers what may still be there, and why."""
     left: dict[tuple[str, str], str] = {}
@@ -60,7 +63,7 @@ def remove(
             left[kind.name, "unknown"] = f"could not be listed: {explain(error)}"
         for resource in run.left:
             if resource.kind == kind.name and resource.id and owner in (None, resource.owner):
-                reason = _remove_one(run, kind, resource, client, removed)
+                reason = _remove_one(run, kind, resource, client, removed, now_s)
                 if reason is not None:
                     left[kind.name, resource.id] = reason
     run.save_if_possible()
@@ -72,7 +75,7 @@ def found_by_tag(client: Client) -> Iterator[tuple[str, str, str] | tuple[str, s
     for kind in KINDS.values():
         try:
             for resource_id in kind.find(client):
-                if (run_id := run_of(kind, client, resource_id)) is not None:
+                if run_id := run_of(kind, client, resource_id):
                     yield kind.name, resource_id, run_id
         except AWS_ERRORS as error:
             yield kind.name, str(explain(error)), None
@@ -94,20 +97,30 @@ def _learn_ids(run: RunFile, kind: Kind, known: list[Resource], client: Client, 
 
 
 def _remove_one(
-    run: RunFile, kind: Kind, resource: Resource, client: Client, removed: list[tuple[str, str]]
+    run: RunFile,
+    kind: Kind,
+    resource: Resource,
+    client: Client,
+    removed: list[tuple[str, str]],
+    now_s: float,
 ) -> str | None:
     """Delete one if AWS says that it is this run's; answers why it may still be there."""
     assert resource.id is not None
     try:
         owner = run_of(kind, client, resource.id)
+        is_new = not resource.is_deleted and now_s < resource.intended_s + _SHOWN_WITHIN_S
+        if not owner and is_new:
+            return "AWS does not show it with its tag yet"
         if owner is None:
             resource.is_gone = True
             if (kind.name, resource.id) not in removed:
                 removed.append((kind.name, resource.id))
             return None
         if owner != run.run_id:
-            return f"it carries the tag of run {owner} and is not touched"
+            whose = f"the tag of run {owner}" if owner else "no tag of this run"
+            return f"it carries {whose} and is not touched"
         kind.delete(client, resource.id)
+        resource.is_deleted = True
     except ClientError as error:
         return None if is_gone(error) else str(explain(error))
     except AWS_ERRORS as error:

@@ -38,6 +38,8 @@ def judge(pages: Sequence[Page]) -> Measured:
     """
     if any(page.shown < PAGE for page in pages if page.has_token):
         answer = "after"
+    elif sum(page.shown for page in pages) < EACH:
+        raise NotMeasured("the listing does not show all volumes of this run yet: run it again")
     elif not pages[-1].has_token:
         answer = "before"
     else:

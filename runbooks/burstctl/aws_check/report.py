@@ -20,6 +20,10 @@ from burstwatch.core.words import format_instant
 
 SCHEMA: Final = "burstwatch.aws-check/v1"
 _PRINCIPAL: Final = re.compile(r"arn:[\w-]+:(?:sts|iam)::[^\s\"']*")
+_ACCOUNT: Final = re.compile(r"(?<![\w.-])\d{12}(?![\w.-])")
+"""Of others too: a key or a policy in a message may be theirs."""
+
+_REQUEST: Final = re.compile(r"(?i)(request[ -]?id:?\s+)[\w-]*\d[\w-]*")
 _ENCODED: Final = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 
 
@@ -77,7 +81,8 @@ def _redacted(value: Any, account: str) -> Any:
     """The same without the account, whoever called, and encoded messages."""
     if isinstance(value, str):
         text = _PRINCIPAL.sub("(principal)", _ENCODED.sub("", value))
-        return text.replace(account, "(account)")
+        text = _ACCOUNT.sub("(account)", text.replace(account, "(account)"))
+        return _REQUEST.sub(r"\1(request)", text)
     if isinstance(value, dict):
         return {key: _redacted(held, account) for key, held in value.items()}
     return [_redacted(held, account) for held in value] if isinstance(value, list) else value

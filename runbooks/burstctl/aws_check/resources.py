@@ -3,8 +3,10 @@
 Nothing is deleted before AWS has just said that it carries this run's tag.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -14,6 +16,12 @@ PREFIX: Final = "burstwatch-aws-check-"
 ROLE_PATH: Final = "/burstwatch-aws-check/"
 KEY_WINDOW_DAYS: Final = 7
 """The shortest that KMS lets a key wait for its deletion; a key that waits costs nothing."""
+
+NOBODY: Final = ""
+"""Instead of a run, for what carries no tag of a run, or is older than the run whose tag it carries."""
+
+_RUN_ID: Final = re.compile(r"\d{8}t\d{6}z-[0-9a-f]{4}")
+_CLOCKS_DIFFER: Final = timedelta(minutes=5)
 
 Client = Callable[[str], Any]
 """A client of a service, by its name."""
@@ -42,8 +50,8 @@ class Kind:
     """One kind of resource.
 
     ``find`` yields the ids of those that carry our tag, of any run; ``run_of`` is the run whose tag one
-    carries, None if it does not exist or carries none. Of one that ``may_be_doubled`` a call that was
-    repeated because its answer was lost may have created two.
+    carries, None if AWS does not show it, ``NOBODY`` if it is there and no run can have created it. Of one
+    that ``may_be_doubled`` a call that was repeated because its answer was lost may have created two.
     """
 
     name: str
@@ -54,13 +62,23 @@ class Kind:
 
 
 def run_of(kind: Kind, client: Client, resource_id: str) -> str | None:
-    """The run that a resource belongs to; None if it is gone or not ours."""
+    """The run that a resource belongs to, ``NOBODY`` if to none; None if AWS does not show it."""
     try:
         return kind.run_of(client, resource_id)
     except ClientError as error:
         if is_gone(error):
             return None
         raise
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a run can have this id: a tag may hold anything, and the name of a file is made of it."""
+    return _RUN_ID.fullmatch(text) is not None
+
+
+def begun_at(run_id: str) -> datetime:
+    """When a run began, which its id tells."""
+    return datetime.strptime(run_id[:16], "%Y%m%dt%H%M%Sz").replace(tzinfo=UTC)
 
 
 def is_gone(error: ClientError) -> bool:
@@ -76,8 +94,14 @@ def tags(run_id: str, extra: Mapping[str, str] | None = None) -> list[dict[str, 
     ]
 
 
-def _value_in(tag_list: Any, key: str = "Key", value: str = "Value") -> str | None:
-    return next((str(each[value]) for each in tag_list or () if each[key] == TAG), None)
+def _value_in(
+    tag_list: Any, key: str = "Key", value: str = "Value", created_at: datetime | None = None
+) -> str:
+    """The run in a list of tags; a tag that was put on something older makes nobody its owner."""
+    found = next((str(each[value]) for each in tag_list or () if each[key] == TAG), NOBODY)
+    if created_at is None or not is_run_id(found):
+        return found
+    return found if created_at >= begun_at(found) - _CLOCKS_DIFFER else NOBODY
 
 
 def _pages(call: Callable[..., Any], items: str, **asked: Any) -> Iterator[Any]:
@@ -107,7 +131,8 @@ def _run_of_instance(client: Client, instance_id: str) -> str | None:
     instance = found[0]["Instances"][0] if found else None
     if instance is None or instance["State"]["Name"] == "terminated":
         return None
-    return _value_in(instance.get("Tags"))
+    attached_at = (each["Ebs"]["AttachTime"] for each in instance.get("BlockDeviceMappings", ()))
+    return _value_in(instance.get("Tags"), created_at=min((instance["LaunchTime"], *attached_at)))
 
 
 def _volumes(client: Client) -> Iterator[str]:
@@ -117,7 +142,7 @@ def _volumes(client: Client) -> Iterator[str]:
 
 def _run_of_volume(client: Client, volume_id: str) -> str | None:
     found = client("ec2").describe_volumes(VolumeIds=[volume_id])["Volumes"]
-    return _value_in(found[0].get("Tags")) if found else None
+    return _value_in(found[0].get("Tags"), created_at=found[0]["CreateTime"]) if found else None
 
 
 def _alarms(client: Client) -> Iterator[str]:
@@ -148,8 +173,7 @@ def _queues(client: Client) -> Iterator[str]:
 
 
 def _run_of_queue(client: Client, url: str) -> str | None:
-    found: str | None = client("sqs").list_queue_tags(QueueUrl=url).get("Tags", {}).get(TAG)
-    return found
+    return str(client("sqs").list_queue_tags(QueueUrl=url).get("Tags", {}).get(TAG, NOBODY))
 
 
 def _rules(client: Client) -> Iterator[str]:
@@ -177,7 +201,7 @@ def _keys(client: Client) -> Iterator[str]:
         page = kms.list_keys(**marker)
         for key in page["Keys"]:
             try:
-                is_ours = _key_run(kms, key["KeyId"]) is not None
+                is_ours = bool(_key_run(kms, key["KeyId"]))
             except ClientError as error:
                 if error.response["Error"]["Code"] not in _CLOSED:
                     raise
@@ -190,15 +214,23 @@ def _keys(client: Client) -> Iterator[str]:
 
 
 def _key_run(kms: Any, key_id: str) -> str | None:
-    run_id = _value_in(kms.list_resource_tags(KeyId=key_id)["Tags"], "TagKey", "TagValue")
-    if run_id is None:
+    tag_list = kms.list_resource_tags(KeyId=key_id)["Tags"]
+    if _value_in(tag_list, "TagKey", "TagValue") == NOBODY:
+        return NOBODY
+    key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
+    if key["KeyState"] == "PendingDeletion":
         return None
-    return None if kms.describe_key(KeyId=key_id)["KeyMetadata"]["KeyState"] == "PendingDeletion" else run_id
+    return _value_in(tag_list, "TagKey", "TagValue", created_at=key["CreationDate"])
+
+
+def role_path(client: Client) -> str:
+    """Where the roles of the runs of this Region are: IAM has no Regions, and a run has one."""
+    return f"{ROLE_PATH}{client('ec2').meta.region_name}/"
 
 
 def _roles(client: Client) -> Iterator[str]:
     iam = client("iam")
-    for page in iam.get_paginator("list_roles").paginate(PathPrefix=ROLE_PATH):
+    for page in iam.get_paginator("list_roles").paginate(PathPrefix=role_path(client)):
         for role in page["Roles"]:
             yield role["RoleName"]
 

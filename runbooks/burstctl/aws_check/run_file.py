@@ -20,12 +20,16 @@ _SCHEMA: Final = "burstwatch.aws-check-run/v1"
 
 @dataclass(slots=True, kw_only=True)
 class Resource:
-    """Something that was created for ``owner``, or was about to be: then it has no ``id``."""
+    """Something that was created for ``owner``, or was about to be: then it has no ``id``.
+
+    It ``is_deleted`` once AWS was asked to, and ``is_gone`` once AWS does not show it any more.
+    """
 
     kind: str
     owner: str
     intended_s: float
     id: str | None = None
+    is_deleted: bool = False
     is_gone: bool = False
 
 

@@ -62,9 +62,9 @@ def measure_all(
         run.record(task.fact.name, result)
         say(f"{task.fact.name}: {in_words(result)}")
         client = bench_of(task.fact.name).client
-        remove(run, client, [], owner=task.fact.name)
+        remove(run, client, [], patience.clock(), owner=task.fact.name)
         if task.fact.needs_host and not any(each.fact.needs_host for each in tasks):
-            remove(run, client, [], owner=HOST_OWNER)
+            remove(run, client, [], patience.clock(), owner=HOST_OWNER)
 
 
 def in_words(result: Result) -> str:

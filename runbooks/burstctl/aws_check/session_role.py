@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from burstctl.aws_check.bench import Bench, Refusal
 from burstctl.aws_check.fact import NotMeasured
-from burstctl.aws_check.resources import ROLE_PATH, tags
+from burstctl.aws_check.resources import role_path, tags
 
 ALLOWED: Final = "DryRunOperation"
 DENIED: Final = "UnauthorizedOperation"
@@ -64,7 +64,7 @@ def create_role(bench: Bench, name: str, volume_ids: Sequence[str]) -> str:
         try:
             iam.create_role(
                 RoleName=role_name,
-                Path=ROLE_PATH,
+                Path=role_path(bench.client),
                 AssumeRolePolicyDocument=json.dumps(document),
                 Tags=tags(bench.run.run_id),
             )
@@ -75,7 +75,7 @@ def create_role(bench: Bench, name: str, volume_ids: Sequence[str]) -> str:
 
     bench.create("role", create)
     iam.put_role_policy(RoleName=role_name, PolicyName="modify", PolicyDocument=json.dumps(allowed))
-    return f"arn:{partition}:iam::{account}:role{ROLE_PATH}{role_name}"
+    return f"arn:{partition}:iam::{account}:role{role_path(bench.client)}{role_name}"
 
 
 def dry_run_as(
@@ -105,7 +105,9 @@ def dry_run_as(
     try:
         ec2.modify_volume(VolumeId=volume_id, VolumeType="gp3", Iops=3000, Throughput=125, DryRun=True)
     except ClientError as error:
-        return Refusal.of(error)
+        if (answer := Refusal.of(error)).code not in (ALLOWED, DENIED):
+            raise  # neither yes nor no
+        return answer
     raise NotMeasured("AWS carried out a dry run")
 
 

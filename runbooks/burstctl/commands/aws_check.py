@@ -22,6 +22,7 @@ from burstctl.aws_check.plan import Plan, choose, in_words, list_in_words
 from burstctl.aws_check.plan import to_document as plan_document
 from burstctl.aws_check.prices import CLEAN_UP_MINUTES
 from burstctl.aws_check.report import Finished, summary, to_document, to_markdown
+from burstctl.aws_check.resources import is_run_id
 from burstctl.aws_check.run_file import Resource, RunFile, open_directory, read_run, unfinished_runs
 from burstctl.aws_check.runner import measure_all
 from burstctl.command import Command, Options, common_options
@@ -399,9 +400,17 @@ def _add_found(desk: _Desk, runs: dict[str, RunFile]) -> list[str]:
         if run_id is None:
             failures.append(f"{kind}s could not be listed: {found}")
             continue
+        if not is_run_id(run_id):
+            failures.append(f"{kind} {found} carries the tag of no run of burstctl aws-check: not touched")
+            continue
         if run_id not in runs:
             runs[run_id] = _run_found(desk, run_id)
         known = runs[run_id]
+        if known.region != desk.region or known.account != desk.account:
+            # AWS shows nothing of it here, and that would be taken for its end
+            failures.append(f"{kind} {found}: run {run_id} is of {known.region}: clean up there")
+            del runs[run_id]
+            continue
         if not any(each.kind == kind and each.id == found for each in known.left):
             known.resources.append(
                 Resource(kind=kind, owner="found by tag", intended_s=known.begun_s, id=found)

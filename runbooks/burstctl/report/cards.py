@@ -59,7 +59,8 @@ def _verdict(counts: Mapping[str, int], *, is_partial: bool) -> str:
     if not said:
         return f"{nothing} runs dry"
     if not dry and not soon:
-        return f"{nothing} is seen to run dry, but {', '.join(said)}"
+        else_ = " else" if changing else ""  # what is being changed may be dry until AWS is done
+        return f"{nothing}{else_} is seen to run dry, but {', '.join(said)}"
     return ", ".join(said)
 
 

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from burstctl.aws_check.bench import Bench, Refusal
+from burstctl.aws_check.bench import Bench, Refusal, says_nothing
 from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
 from burstctl.aws_check.host import SPARES
 from burstctl.aws_check.wording import template_of
@@ -65,10 +65,9 @@ def _attach(bench: Bench, volume_id: str, instance_id: str, device: str) -> Refu
     try:
         bench.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=device)
     except ClientError as error:
-        refusal = Refusal.of(error)
-        if refusal.code == "UnauthorizedOperation":
+        if says_nothing(error):
             raise
-        return refusal
+        return Refusal.of(error)
     return None
 
 

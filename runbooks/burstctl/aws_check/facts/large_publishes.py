@@ -14,11 +14,12 @@ _LEAST_ACTIVE: Final = 3
 _FULL_PCT: Final = 100.0
 
 
-def judge(large: Series, active: Series) -> Measured:
+def judge(large: Series, active: Series, reads: Series) -> Measured:
     """By its datapoints, and by those of a small volume in the same time.
 
     Raises:
-        NotMeasured: the small one has hardly any, so nothing follows from the large one.
+        NotMeasured: the small one has hardly any, or CloudWatch shows no ``reads`` of the large one: then
+            nothing follows from its silence.
     """
     evidence = {
         "datapoints": len(large),
@@ -29,6 +30,8 @@ def judge(large: Series, active: Series) -> Measured:
         raise NotMeasured(
             f"the small volume has {len(active)} datapoints: nothing follows from the large one"
         )
+    if not large and sum(count > 0 for count in reads.values) < _LEAST_ACTIVE:
+        raise NotMeasured("CloudWatch does not show that the large volume was read from: run it again")
     if not large:
         return Measured(answer="absent", evidence=evidence)
     is_full = min(large.values) >= _FULL_PCT
@@ -50,9 +53,10 @@ def measure(bench: Bench) -> Steps:
     yield _QUIET_S + _WATCHED_S
     bench.check_ours("volume", volume_id)
     large, active = (bench.datapoints(each, since_s) for each in (volume_id, host.volumes[ACTIVE]))
+    reads = bench.datapoints(volume_id, since_s, "VolumeReadOps", "Sum")
     bench.ec2.detach_volume(VolumeId=volume_id)
     yield from bench.until(lambda: bench.described(volume_id)["State"] == "available", 300, "its detachment")
-    return judge(large, active)
+    return judge(large, active, reads)
 
 
 FACT: Final = Fact(
@@ -72,6 +76,6 @@ FACT: Final = Fact(
         "cloudwatch:GetMetricData",
     ),
     measure=measure,
-    cost=Cost(gp2_gib=_SIZE_GIB, metrics_read=2),
+    cost=Cost(gp2_gib=_SIZE_GIB, metrics_read=3),
     needs_host=True,
 )

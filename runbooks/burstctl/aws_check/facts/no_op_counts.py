@@ -38,7 +38,9 @@ def measure(bench: Bench) -> Steps:
     if bench.modification(volume_id) is not None:
         yield from bench.completed(volume_id)
     for accepted in range(_MOST):
-        if bench.modify(volume_id, **_TARGETS[accepted % 2]) is not None:
+        if (refusal := bench.modify(volume_id, **_TARGETS[accepted % 2])) is not None:
+            if refusal.code == "IncorrectModificationState":
+                raise NotMeasured(f"refused for another reason ({refusal.code}): {refusal.message}")
             return judge(None, accepted)
         yield from bench.completed(volume_id)
     return judge(None, _MOST)

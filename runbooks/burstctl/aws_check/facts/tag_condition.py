@@ -11,7 +11,7 @@ _CONDITION: Final = {"StringEquals": {f"ec2:ResourceTag/{_KEY}": "yes"}}
 
 
 def judge(*, is_effective: bool, with_tag: bool, without_tag: bool) -> Measured:
-    """By dry runs on a volume with the tag and on one without it.
+    """By dry runs on a volume with the tag and on one without it; ``is_effective``: both work unconditioned.
 
     Raises:
         NotMeasured: the role may not even modify without a condition.
@@ -32,7 +32,9 @@ def measure(bench: Bench) -> Steps:
     tagged = yield from bench.volume(1, **{_KEY: "yes"})
     untagged = yield from bench.volume(1)
     role = create_role(bench, "tag", [tagged, untagged])
-    is_effective = yield from when_allowed(bench, role, policy_of(), tagged)
+    is_effective = True
+    for volume_id in (tagged, untagged):
+        is_effective = is_effective and (yield from when_allowed(bench, role, policy_of(), volume_id))
     with_tag = yield from dry_run_as(bench, role, policy_of(_CONDITION), tagged)
     without_tag = yield from dry_run_as(bench, role, policy_of(_CONDITION), untagged)
     return judge(
