@@ -761,7 +761,9 @@ class Plan(Values):
     enough_s: float | None
 
 
-def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = None) -> None:
+def write_file(
+    plan: Plan, send: Callable[[object], None], lock: int | None = None, words_of_dd: int = 2
+) -> None:
     """Do the writes and say when each was done. Runs in a child: any line of it may never return."""
     parent, fd = os.getppid(), -1
     if lock is not None:
@@ -773,10 +775,10 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = No
         if plan.level == "classic":
             os.ftruncate(fd, 0)
         else:
-            plan = make_blocks(fd, plan, send)
+            fd, plan = make_blocks(fd, plan, send)
         send(("opened", time.monotonic()))
         if plan.engine == "dd" and plan.level == "classic":
-            _become_dd(fd, send)
+            _become_dd(fd, send, words_of_dd)
         took_s: dict[str, list[float]] = {kind: [] for kind in BLOCK_BYTES}
         blocks = {size: _block(plan, size) for size in set(BLOCK_BYTES.values())}
         while (kind := next_write(plan, took_s)) is not None and os.getppid() == parent:
@@ -846,7 +848,7 @@ def agree(bulk_s: Sequence[float]) -> bool:
     return max(bulk_s) - min(bulk_s) <= BULK_AGREES * max(bulk_s)
 
 
-def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> Plan:
+def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[int, Plan]:
     """Write the blocks that do not exist: then they are written in place. Where there is no room, less is."""
     size = os.fstat(fd).st_size
     if plan.bulk and size < BLOCK_BYTES["bulk"]:
@@ -854,12 +856,23 @@ def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> Plan:
             _write_whole(fd, _block(plan, BLOCK_BYTES["bulk"]), 0)
             send(("made", BLOCK_BYTES["bulk"]))
         except OSError as fault:
-            os.ftruncate(fd, size)
             plan = _without_bulk(plan, fault, send)
+            fd = _shrink(fd, size, plan)
     if os.fstat(fd).st_size < LITE_BYTES:
         _write_whole(fd, _block(plan, LITE_BYTES), 0)
         send(("made", LITE_BYTES))
-    return plan
+    return fd, plan
+
+
+def _shrink(fd: int, size: int, plan: Plan) -> int:
+    """Give back what a quota let through; where btrfs refuses that as well, begin a new file."""
+    try:
+        os.ftruncate(fd, size)
+    except OSError:
+        os.close(fd)
+        remove_own_file(plan)
+        return open_own_file(plan)
+    return fd
 
 
 def open_own_file(plan: Plan) -> int:
@@ -941,22 +954,34 @@ def _write_whole(fd: int, block: bytes, offset: int) -> None:
         done += os.pwrite(fd, block[done:], offset + done)
 
 
-def _become_dd(fd: int, send: Callable[[object], None]) -> None:
+def _become_dd(fd: int, send: Callable[[object], None], words: int) -> None:
     """Run dd itself, on the file that was checked. It keeps lock and pipe, which closes when it ends."""
+    os.dup2(words, 2)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):  # noqa: PLR2004 - after stderr
             os.set_inheritable(int(name), True)
     target = f"of=/proc/self/fd/{fd}"
     for folder in ("/usr/bin", "/bin"):
         try:
-            os.execv(  # noqa: S606 - no shell is wanted
+            os.execve(  # noqa: S606 - no shell is wanted
                 f"{folder}/dd",
                 ["dd", "if=/dev/zero", target, "bs=1M", f"count={CLASSIC_BLOCKS}", "oflag=sync"],
+                {**os.environ, "LC_ALL": "C"},  # its words are looked for an error
             )
         except FileNotFoundError:
             continue
     send(("failed", "ENOENT", "no dd in /usr/bin or /bin: use --engine inproc, which writes the same"))
     os._exit(1)
+
+
+def failure_of_dd(status: int, words: str) -> tuple[str, str]:
+    """Name the error that dd ended with, by its words; one that it does not name accuses no disk."""
+    if not os.WIFEXITED(status):
+        return "?", "dd was killed: is memory short?"
+    for number, code in errno.errorcode.items():
+        if f": {os.strerror(number)}\n" in words:
+            return code, os.strerror(number)
+    return "?", f"dd ended with status {os.WEXITSTATUS(status)}"
 
 
 def _waited_for_cpu_s() -> float:
@@ -1045,6 +1070,14 @@ class Rooms:
             replace_file(path, text)
         except (OSError, ProbeError) as fault:
             say(f"ddprobe: {path} not written: {fault}")
+
+    def scratch(self) -> int:
+        """Open a file in memory that has no name and is gone when it is closed."""
+        self.ensure()
+        name = self.path(f".scratch.{os.urandom(8).hex()}")
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        os.unlink(name)
+        return fd
 
     def forget(self, name: str) -> None:
         """Remove one small file, unless another run just did."""
@@ -2184,7 +2217,10 @@ class Probe:
         plan = self._plan(level)
         pressure, started_at_s, began_s = io_pressure_us(), time.time(), time.monotonic()
         watches = Watches(self.site.disks)
-        writer = Errand(lambda send: write_file(plan, send, lock.fd), keep=[lock.fd])
+        words_of_dd = self.rooms.scratch()
+        writer = Errand(
+            lambda send: write_file(plan, send, lock.fd, words_of_dd), keep=[lock.fd, words_of_dd]
+        )
         lock.close()
         progress, observer, tasks = Progress(began_s), None, None
         while not writer.over and (now_s := time.monotonic()) < until_s:
@@ -2200,7 +2236,8 @@ class Probe:
                 break
             self._heartbeat()
         ended_s = time.monotonic()
-        self._settle(writer, plan, progress, ended_s)
+        self._settle(writer, plan, progress, ended_s, words_of_dd)
+        os.close(words_of_dd)
         watches.look(even_if_just_done=True)
         if observer:
             observer.give_up()
@@ -2233,7 +2270,9 @@ class Probe:
         disk = watches.sickest()
         return elapsed_s >= self.lines.crit_s and bool(disk and (disk.quiet_s >= STILL_S or not disk.done))
 
-    def _settle(self, writer: Errand, plan: Plan, progress: Progress, ended_s: float) -> None:
+    def _settle(
+        self, writer: Errand, plan: Plan, progress: Progress, ended_s: float, words_of_dd: int
+    ) -> None:
         """See how the writer ended. One that has not is killed, which takes effect when the disk lets it."""
         if plan.engine == "dd" and plan.level == "classic" and writer.over:
             for _ in range(100):
@@ -2243,7 +2282,8 @@ class Probe:
             if writer.status == 0 and progress.opened_s is not None:
                 progress.closed_s = ended_s
             elif writer.status is not None and progress.failure is None:
-                progress.failure = ("EIO", f"dd ended with status {os.WEXITSTATUS(writer.status)}")
+                words = os.pread(words_of_dd, 4096, 0).decode("utf-8", "replace")
+                progress.failure = failure_of_dd(writer.status, words)
                 Errand(lambda _: remove_own_file(plan, self.rooms)).answer(1.0)
         elif writer.over and not progress.finished:
             progress.failure = ("?", "the writer died: is something killing processes, or is memory short?")

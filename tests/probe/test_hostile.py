@@ -117,8 +117,21 @@ def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk, engine):
         resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))
 
     done = probe.run("run", "--level", "classic", "--engine", engine, *disk, preexec_fn=limit)
-    assert done.returncode != 0
+    assert (done.returncode, "EFBIG" in done.stdout) == (3, True)  # the disk is not to blame
     assert list(disk[-1].iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "code"),
+    [
+        (256, "dd: error writing '/proc/self/fd/7': Disk quota exceeded\n3+0 records in\n", "EDQUOT"),
+        (256, "dd: error writing '/proc/self/fd/7': Input/output error\n", "EIO"),
+        (256, "what nobody expects", "?"),
+        (9, "", "?"),
+    ],
+)
+def test_the_error_of_dd_is_told_from_its_words(status, words, code):
+    assert ddprobe.failure_of_dd(status, words)[0] == code
 
 
 def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another_user(
