@@ -1138,18 +1138,22 @@ def _why_not_ours(folder: str, mounts: Sequence[Mount]) -> str | None:
 
 def replace_file(path: str, text: str, mode: int = 0o644) -> None:
     """Write beside it, then rename: a reader sees the old or the new one, never half."""
-    folder, name = os.path.split(path)
-    new = os.path.join(folder, f".{name}.{os.urandom(8).hex()}")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    folder_name, name = os.path.split(path)
+    folder, new = open_folder(folder_name), f".{name}.{os.urandom(8).hex()}"
     try:
-        write_all(fd, text.encode())
-        os.fchmod(fd, mode)
-        os.rename(new, path)
-    except OSError:
-        os.unlink(new)
-        raise
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(new, flags, 0o600, dir_fd=folder)
+        try:
+            write_all(fd, text.encode())
+            os.fchmod(fd, mode)
+            os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            os.unlink(new, dir_fd=folder)
+            raise
+        finally:
+            os.close(fd)
     finally:
-        os.close(fd)
+        os.close(folder)
 
 
 def write_all(fd: int, raw: bytes) -> None:

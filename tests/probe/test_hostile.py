@@ -238,6 +238,14 @@ def test_a_pipe_where_the_textfile_should_be_hangs_nothing(probe, disk):
     assert "ddprobe_verdict" in (probe.memory / "x.prom").read_text()
 
 
+def test_a_textfile_is_not_written_in_a_directory_that_became_a_link(tmp_path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "textfiles").symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match="symbolic link"):
+        ddprobe.replace_file(str(tmp_path / "textfiles" / "x.prom"), "1")
+    assert list((tmp_path / "secret").iterdir()) == []
+
+
 def test_a_textfile_is_whole_although_the_kernel_takes_little_at_a_time(tmp_path, monkeypatch):
     write = os.write
     monkeypatch.setattr(ddprobe.os, "write", lambda fd, raw: write(fd, raw[:7]))
