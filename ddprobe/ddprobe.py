@@ -293,6 +293,7 @@ class Errand:
         while not self.over and (left_s := until_s - time.monotonic()) > 0:
             wait_for([self.fd], min(STEP_S, left_s))
             frames += self.receive()
+        frames += self.receive()
         self.give_up()
         return frames[-1] if frames else None
 

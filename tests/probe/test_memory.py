@@ -201,6 +201,12 @@ def test_an_errand_that_hangs_is_not_awaited_beyond_its_time():
     assert until(errand.ended)
 
 
+def test_what_an_errand_said_is_heard_although_no_time_is_left():
+    errand = ddprobe.Errand(lambda send: send("done"))
+    ddprobe.wait_for([errand.fd], 10)
+    assert errand.answer(0.0) == "done"
+
+
 def test_an_errand_that_fails_says_nothing_and_is_over():
     assert ddprobe.Errand(lambda send: send(1 / 0)).answer(5) is None
 
