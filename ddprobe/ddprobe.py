@@ -2167,11 +2167,13 @@ class Probe:
 
     def __init__(self, options: Options, site: Site, rooms: Rooms, heartbeat: Callable[[], None]) -> None:
         self.options, self.site, self.rooms, self._heartbeat = options, site, rooms, heartbeat
-        self.memory = Memory(
-            rooms, "_".join([site.key, *site.volume_ids]), options.max_credit_share * options.baseline_iops
-        )
+        self.memory = self._memory()
         self.watches = Watches(site.disks)
         self.lines = Lines(warn_s=options.warn, crit_s=options.crit, ratio=options.ratio)
+
+    def _memory(self) -> Memory:
+        key = "_".join([self.site.key, *self.site.volume_ids])
+        return Memory(self.rooms, key, self.options.max_credit_share * self.options.baseline_iops)
 
     # -- without any I/O
 
@@ -2181,14 +2183,14 @@ class Probe:
         observer = self._observe(own_pid) if self.options.dstate else None
         tasks, until_s = None, began_s + span_s
         while (now_s := time.monotonic()) < until_s:
-            fds = [observer.fd] if observer else []
+            fds = [observer.fd] if observer and not observer.over else []
             wait_for(fds, min(STEP_S, until_s - now_s))
             tasks = self._newest(observer, tasks)
             watches.look()
             disk = watches.sickest()
             if disk and disk.in_flight and disk.quiet_s > span_s / 2:
                 until_s = max(until_s, began_s + span_s / 2 + STILL_S + STEP_S)
-            if observer and self._needs_another_pass(tasks):
+            if observer and not observer.over and self._needs_another_pass(tasks):
                 until_s = max(until_s, min(now_s + 2 * STEP_S, began_s + span_s + SECOND_PASS_S))
             self._heartbeat()
         watches.look(even_if_just_done=True)
@@ -2231,7 +2233,8 @@ class Probe:
         while not writer.over and (now_s := time.monotonic()) < until_s:
             if observer is None and now_s - began_s >= OBSERVE_AFTER_S and self.options.dstate:
                 observer = self._observe(writer.pid)
-            wait_for([writer.fd] + ([observer.fd] if observer else []), min(STEP_S, until_s - now_s))
+            fds = [writer.fd] + ([observer.fd] if observer and not observer.over else [])
+            wait_for(fds, min(STEP_S, until_s - now_s))
             progress.take(writer.receive())
             tasks = self._newest(observer, tasks)
             if progress.finished:
@@ -2381,10 +2384,10 @@ class Probe:
             lookup = Lookup(site.path, self.rooms, writes=self.options.level != "passive")
             self.site = lookup.site(time.monotonic() + STILL_S, self.options.volume_id)
             refuse_foreign(self.site, self.options.allow_fs)
-        except UsageError as fault:
+        except ProbeError as fault:
             say(f"ddprobe: {fault}")
             self.site = Site(**(vars(self.site) | {"answered": False}))
-        self.watches = Watches(self.site.disks)
+        self.watches, self.memory = Watches(self.site.disks), self._memory()
 
     def _write_and_climb(
         self, first: str, until_s: float, passive: Facts | None, nvme: dict[str, int] | None
