@@ -2393,9 +2393,9 @@ class Probe:
         self, first: str, until_s: float, passive: Facts | None, nvme: dict[str, int] | None
     ) -> dict[str, Any]:
         ladder = self.options.level == "ladder"
-        lock, asked_s = Lock(self.rooms, self.site.key), time.monotonic()
-        if not self._take(lock):
-            return self._stuck_before(lock, nvme, waited_s=time.monotonic() - asked_s)
+        lock = Lock(self.rooms, self.site.key)
+        if (waited_s := self._take(lock, until_s)) is not None:
+            return self._stuck_before(lock, nvme, waited_s=waited_s)
         if (refusal := self.affords(first)) is not None:  # asked under the lock: of ten runs each counts
             lock.close()
             return self._not_written(not_measured(refusal), refusal, passive, nvme)
@@ -2409,7 +2409,7 @@ class Probe:
         if ladder and trial.facts.completed and self._wants_more(trial.facts, judged):
             refusal = self.affords("classic") or self._too_soon()
             lock = Lock(self.rooms, self.site.key)
-            if refusal or not self._take(lock):
+            if refusal or self._take(lock, until_s) is not None:
                 skipped.append(refusal or "classic: the lock was taken in between")
                 lock.close()
             else:
@@ -2442,14 +2442,21 @@ class Probe:
             shown, worse(judged, seen), trials=trials, skipped=[why], nvme=nvme, passive=passive
         )
 
-    def _take(self, lock: Lock) -> bool:
-        until_s = time.monotonic() + self.lines.warn_s
+    def _take(self, lock: Lock, until_s: float) -> float | None:
+        """Take the lock, or give the seconds that one and the same holder was waited for.
+
+        While holders change the disk answers: they are other paths of ours on it, or other runs.
+        """
+        since_s, known = time.monotonic(), 0
         while not lock.take():
-            if time.monotonic() >= until_s:
-                return False
+            holder, now_s = lock.holder(), time.monotonic()
+            if holder and holder.pid != known:
+                since_s, known = (now_s if known else since_s), holder.pid
+            if now_s >= min(since_s + self.lines.warn_s, until_s):
+                return now_s - since_s
             self._heartbeat()
             time.sleep(STEP_S / 2)
-        return True
+        return None
 
     def _charged(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> Trial:
         planned = self._planned(level).credits
