@@ -1914,6 +1914,14 @@ class Facts(Values):
         return max(median(self.writes_s[-3:]), self.lumps_s or 0.0)
 
     @property
+    def longest_s(self) -> float:
+        """The longest wait; of a series of lite writes that ended none is as long as all together."""
+        if not self.completed or self.level != "lite":
+            return self.elapsed_s
+        writes_s = (*self.writes_s, *self.bulk_s)
+        return max(self.elapsed_s - sum(writes_s), *writes_s, 0.0)
+
+    @property
     def lumps_s(self) -> float | None:
         """Mean of lite writes of which several had to wait: a limit that hands out operations in lumps."""
         waited = sum(seconds >= SLOW_WRITE_S for seconds in self.writes_s)
@@ -2020,9 +2028,9 @@ def judge(facts: Facts, lines: Lines) -> Judgement:
     if facts.level == "passive":
         return _judge_passive(facts, lines)
     verdict = OK
-    if (facts.dd_s or 0.0) >= lines.warn_s or facts.elapsed_s >= lines.warn_s:
+    if (facts.dd_s or 0.0) >= lines.warn_s or facts.longest_s >= lines.warn_s:
         verdict = WARN
-    if facts.given_up or (facts.dd_s or 0.0) >= lines.crit_s or facts.elapsed_s >= lines.crit_s:
+    if facts.given_up or (facts.dd_s or 0.0) >= lines.crit_s or facts.longest_s >= lines.crit_s:
         verdict = CRIT
     paced = verdict == OK and is_paced(facts, lines)
     if verdict == OK and not paced:
