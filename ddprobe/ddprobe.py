@@ -2537,11 +2537,10 @@ class Probe:
         since = holder.started_s if holder else None
         return self._reading(facts, judge(facts, self.lines), skipped=skipped, stuck_since=since)
 
-    def unmeasured(self) -> dict[str, Any]:
+    def unmeasured(self, reason: str) -> dict[str, Any]:
         """Take the place of a reading that did not come."""
-        reason = "the process that measured it died or did not return by the deadline"
-        judged = Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason=reason)
-        return self._reading(self.passive_facts(None, None), judged)
+        reading = self._reading(self.passive_facts(None, None), not_measured(reason))
+        return reading | {"completed": False}
 
     def passive_reading(self) -> dict[str, Any]:
         """Take a reading of its own from counters and tasks."""
@@ -4118,7 +4117,16 @@ def _do(options: Options, began_s: float) -> int:
     notifier = Notifier()
     lookups = [Lookup(path, rooms, writes=options.level != "passive") for path in options.paths]
     until_s = time.monotonic() + options.crit
-    probes = [_probe(options, lookup, until_s, rooms, notifier.beat) for lookup in lookups]
+    probes, refused = [], []
+    for lookup in lookups:
+        try:
+            probes.append(_probe(options, lookup, until_s, rooms, notifier.beat))
+        except ProbeError as fault:
+            if options.mode == "serve" or len(lookups) == 1:
+                raise
+            refused.append(_refused(options, lookup, rooms, str(fault)))
+    if not probes:
+        raise UsageError("; ".join(reading["reason"] for reading in refused))
     outlets = Outlets(options, rooms)
     if options.cloudwatch:
         volumes = len({one for probe in probes for one in probe.site.volume_ids})
@@ -4128,7 +4136,7 @@ def _do(options: Options, began_s: float) -> int:
             say(f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id")
     if options.mode == "serve":
         return _serve(options, probes, outlets, notifier)
-    readings = _readings(options, probes, began_s)
+    readings = _readings(options, probes, began_s) + refused
     for reading in readings:
         outlets.publish(reading)
     for reading in sorted(readings, key=lambda reading: -BADNESS.index(reading["verdict"])):
@@ -4148,7 +4156,15 @@ def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list
     children = [start(probe) for probe in probes]
     until_s = max(began_s + options.deadline, time.monotonic() + options.look) + 2 * STILL_S
     found = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
-    return [reading or probe.unmeasured() for probe, reading in zip(probes, found)]
+    lost = "the process that measured it died or did not return by the deadline"
+    return [reading or probe.unmeasured(lost) for probe, reading in zip(probes, found)]
+
+
+def _refused(options: Options, lookup: Lookup, rooms: Rooms, reason: str) -> dict[str, Any]:
+    """Give the reading of one path of several that cannot be measured: the others are."""
+    site = Site(path=lookup.path, answered=False, mount=NOWHERE, mounts=(), partition="", disks=())
+    say(f"ddprobe: {reason}")
+    return Probe(options, site, rooms, lambda: None).unmeasured(reason)
 
 
 def _site_record(site: Site) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """ddprobe beside users who mean harm, and callers who are careless: no file of anybody else's is touched."""
 
+import json
 import os
 import resource
 import subprocess
@@ -147,6 +148,18 @@ def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another
     assert list(secret.iterdir()) == []
     assert probe.run("passive", "--look", "100ms", theirs / "link").returncode == 0  # reads only
     assert not list(probe.memory.glob("*.place"))  # nor is it remembered, for a run that looks nothing up
+
+
+def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
+    done = probe.run("run", *disk, tmp_path / "missing", "--json", "-")
+    readings = {line["path"]: line for line in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 3
+    assert readings[str(disk[-1])]["verdict"] == "ok"
+    lost = readings[str(tmp_path / "missing")]
+    assert (lost["verdict"], lost["completed"], lost["dd_s"]) == ("unknown", False, None)
+    assert "No such file" in lost["reason"]
+    assert "missing" in done.stderr
+    assert probe.run("run", tmp_path / "missing", tmp_path / "too").returncode == 3
 
 
 def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in(tmp_path):
