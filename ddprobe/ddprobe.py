@@ -262,7 +262,15 @@ class Errand:
         self.over = False
         self.status: int | None = None
         self._pending = b""
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError as fault:
+            os.close(self.fd)
+            os.close(theirs)
+            raise ProbeError(
+                f"no process can be started ({fault.strerror}): allow more tasks (TasksMax, ulimit -u),"
+                " or name fewer paths"
+            ) from None
         if self.pid == 0:
             _be_the_child(work, theirs, keep)
         os.close(theirs)
@@ -2749,7 +2757,7 @@ def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
         while raw and (left_s := until_s - time.monotonic()) > 0:
             if poll.poll(int(left_s * 1000) + 1):
                 raw = raw[os.write(fd, raw[:4096]) :]
-    except OSError:
+    except (OSError, ProbeError):
         return False
     return not raw
 

@@ -207,6 +207,17 @@ def test_what_an_errand_said_is_heard_although_no_time_is_left():
     assert errand.answer(0.0) == "done"
 
 
+def test_where_no_process_can_be_started_it_is_said_what_to_do(monkeypatch):
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "fork", refuse)
+    with pytest.raises(ddprobe.ProbeError, match="TasksMax"):
+        ddprobe.Errand(lambda send: None)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_an_errand_that_fails_says_nothing_and_is_over():
     assert ddprobe.Errand(lambda send: send(1 / 0)).answer(5) is None
 
