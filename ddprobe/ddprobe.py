@@ -262,7 +262,15 @@ class Errand:
         self.over = False
         self.status: int | None = None
         self._pending = b""
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError as fault:
+            os.close(self.fd)
+            os.close(theirs)
+            raise ProbeError(
+                f"no process can be started ({fault.strerror}): allow more tasks (TasksMax, ulimit -u),"
+                " or name fewer paths"
+            ) from None
         if self.pid == 0:
             _be_the_child(work, theirs, keep)
         os.close(theirs)
@@ -293,6 +301,7 @@ class Errand:
         while not self.over and (left_s := until_s - time.monotonic()) > 0:
             wait_for([self.fd], min(STEP_S, left_s))
             frames += self.receive()
+        frames += self.receive()
         self.give_up()
         return frames[-1] if frames else None
 
@@ -761,7 +770,9 @@ class Plan(Values):
     enough_s: float | None
 
 
-def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = None) -> None:
+def write_file(
+    plan: Plan, send: Callable[[object], None], lock: int | None = None, words_of_dd: int = 2
+) -> None:
     """Do the writes and say when each was done. Runs in a child: any line of it may never return."""
     parent, fd = os.getppid(), -1
     if lock is not None:
@@ -773,10 +784,10 @@ def write_file(plan: Plan, send: Callable[[object], None], lock: int | None = No
         if plan.level == "classic":
             os.ftruncate(fd, 0)
         else:
-            plan = make_blocks(fd, plan, send)
+            fd, plan = make_blocks(fd, plan, send)
         send(("opened", time.monotonic()))
         if plan.engine == "dd" and plan.level == "classic":
-            _become_dd(fd, send)
+            _become_dd(fd, send, words_of_dd)
         took_s: dict[str, list[float]] = {kind: [] for kind in BLOCK_BYTES}
         blocks = {size: _block(plan, size) for size in set(BLOCK_BYTES.values())}
         while (kind := next_write(plan, took_s)) is not None and os.getppid() == parent:
@@ -846,7 +857,7 @@ def agree(bulk_s: Sequence[float]) -> bool:
     return max(bulk_s) - min(bulk_s) <= BULK_AGREES * max(bulk_s)
 
 
-def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> Plan:
+def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[int, Plan]:
     """Write the blocks that do not exist: then they are written in place. Where there is no room, less is."""
     size = os.fstat(fd).st_size
     if plan.bulk and size < BLOCK_BYTES["bulk"]:
@@ -854,12 +865,23 @@ def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> Plan:
             _write_whole(fd, _block(plan, BLOCK_BYTES["bulk"]), 0)
             send(("made", BLOCK_BYTES["bulk"]))
         except OSError as fault:
-            os.ftruncate(fd, size)
             plan = _without_bulk(plan, fault, send)
+            fd = _shrink(fd, size, plan)
     if os.fstat(fd).st_size < LITE_BYTES:
         _write_whole(fd, _block(plan, LITE_BYTES), 0)
         send(("made", LITE_BYTES))
-    return plan
+    return fd, plan
+
+
+def _shrink(fd: int, size: int, plan: Plan) -> int:
+    """Give back what a quota let through; where btrfs refuses that as well, begin a new file."""
+    try:
+        os.ftruncate(fd, size)
+    except OSError:
+        os.close(fd)
+        remove_own_file(plan)
+        return open_own_file(plan)
+    return fd
 
 
 def open_own_file(plan: Plan) -> int:
@@ -941,22 +963,34 @@ def _write_whole(fd: int, block: bytes, offset: int) -> None:
         done += os.pwrite(fd, block[done:], offset + done)
 
 
-def _become_dd(fd: int, send: Callable[[object], None]) -> None:
+def _become_dd(fd: int, send: Callable[[object], None], words: int) -> None:
     """Run dd itself, on the file that was checked. It keeps lock and pipe, which closes when it ends."""
+    os.dup2(words, 2)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):  # noqa: PLR2004 - after stderr
             os.set_inheritable(int(name), True)
     target = f"of=/proc/self/fd/{fd}"
     for folder in ("/usr/bin", "/bin"):
         try:
-            os.execv(  # noqa: S606 - no shell is wanted
+            os.execve(  # noqa: S606 - no shell is wanted
                 f"{folder}/dd",
                 ["dd", "if=/dev/zero", target, "bs=1M", f"count={CLASSIC_BLOCKS}", "oflag=sync"],
+                {**os.environ, "LC_ALL": "C"},  # its words are looked for an error
             )
         except FileNotFoundError:
             continue
     send(("failed", "ENOENT", "no dd in /usr/bin or /bin: use --engine inproc, which writes the same"))
     os._exit(1)
+
+
+def failure_of_dd(status: int, words: str) -> tuple[str, str]:
+    """Name the error that dd ended with, by its words; one that it does not name accuses no disk."""
+    if not os.WIFEXITED(status):
+        return "?", "dd was killed: is memory short?"
+    for number, code in errno.errorcode.items():
+        if f": {os.strerror(number)}\n" in words:
+            return code, os.strerror(number)
+    return "?", f"dd ended with status {os.WEXITSTATUS(status)}"
 
 
 def _waited_for_cpu_s() -> float:
@@ -1046,6 +1080,14 @@ class Rooms:
         except (OSError, ProbeError) as fault:
             say(f"ddprobe: {path} not written: {fault}")
 
+    def scratch(self) -> int:
+        """Open a file in memory that has no name and is gone when it is closed."""
+        self.ensure()
+        name = self.path(f".scratch.{os.urandom(8).hex()}")
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        os.unlink(name)
+        return fd
+
     def forget(self, name: str) -> None:
         """Remove one small file, unless another run just did."""
         try:
@@ -1105,18 +1147,22 @@ def _why_not_ours(folder: str, mounts: Sequence[Mount]) -> str | None:
 
 def replace_file(path: str, text: str, mode: int = 0o644) -> None:
     """Write beside it, then rename: a reader sees the old or the new one, never half."""
-    folder, name = os.path.split(path)
-    new = os.path.join(folder, f".{name}.{os.urandom(8).hex()}")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    folder_name, name = os.path.split(path)
+    folder, new = open_folder(folder_name), f".{name}.{os.urandom(8).hex()}"
     try:
-        write_all(fd, text.encode())
-        os.fchmod(fd, mode)
-        os.rename(new, path)
-    except OSError:
-        os.unlink(new)
-        raise
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(new, flags, 0o600, dir_fd=folder)
+        try:
+            write_all(fd, text.encode())
+            os.fchmod(fd, mode)
+            os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            os.unlink(new, dir_fd=folder)
+            raise
+        finally:
+            os.close(fd)
     finally:
-        os.close(fd)
+        os.close(folder)
 
 
 def write_all(fd: int, raw: bytes) -> None:
@@ -1876,6 +1922,14 @@ class Facts(Values):
         return max(median(self.writes_s[-3:]), self.lumps_s or 0.0)
 
     @property
+    def longest_s(self) -> float:
+        """The longest wait; of a series of lite writes that ended none is as long as all together."""
+        if not self.completed or self.level != "lite":
+            return self.elapsed_s
+        writes_s = (*self.writes_s, *self.bulk_s)
+        return max(self.elapsed_s - sum(writes_s), *writes_s, 0.0)
+
+    @property
     def lumps_s(self) -> float | None:
         """Mean of lite writes of which several had to wait: a limit that hands out operations in lumps."""
         waited = sum(seconds >= SLOW_WRITE_S for seconds in self.writes_s)
@@ -1982,9 +2036,9 @@ def judge(facts: Facts, lines: Lines) -> Judgement:
     if facts.level == "passive":
         return _judge_passive(facts, lines)
     verdict = OK
-    if (facts.dd_s or 0.0) >= lines.warn_s or facts.elapsed_s >= lines.warn_s:
+    if (facts.dd_s or 0.0) >= lines.warn_s or facts.longest_s >= lines.warn_s:
         verdict = WARN
-    if facts.given_up or (facts.dd_s or 0.0) >= lines.crit_s or facts.elapsed_s >= lines.crit_s:
+    if facts.given_up or (facts.dd_s or 0.0) >= lines.crit_s or facts.longest_s >= lines.crit_s:
         verdict = CRIT
     paced = verdict == OK and is_paced(facts, lines)
     if verdict == OK and not paced:
@@ -2129,11 +2183,13 @@ class Probe:
 
     def __init__(self, options: Options, site: Site, rooms: Rooms, heartbeat: Callable[[], None]) -> None:
         self.options, self.site, self.rooms, self._heartbeat = options, site, rooms, heartbeat
-        self.memory = Memory(
-            rooms, "_".join([site.key, *site.volume_ids]), options.max_credit_share * options.baseline_iops
-        )
+        self.memory = self._memory()
         self.watches = Watches(site.disks)
         self.lines = Lines(warn_s=options.warn, crit_s=options.crit, ratio=options.ratio)
+
+    def _memory(self) -> Memory:
+        key = "_".join([self.site.key, *self.site.volume_ids])
+        return Memory(self.rooms, key, self.options.max_credit_share * self.options.baseline_iops)
 
     # -- without any I/O
 
@@ -2143,14 +2199,14 @@ class Probe:
         observer = self._observe(own_pid) if self.options.dstate else None
         tasks, until_s = None, began_s + span_s
         while (now_s := time.monotonic()) < until_s:
-            fds = [observer.fd] if observer else []
+            fds = [observer.fd] if observer and not observer.over else []
             wait_for(fds, min(STEP_S, until_s - now_s))
             tasks = self._newest(observer, tasks)
             watches.look()
             disk = watches.sickest()
             if disk and disk.in_flight and disk.quiet_s > span_s / 2:
                 until_s = max(until_s, began_s + span_s / 2 + STILL_S + STEP_S)
-            if observer and self._needs_another_pass(tasks):
+            if observer and not observer.over and self._needs_another_pass(tasks):
                 until_s = max(until_s, min(now_s + 2 * STEP_S, began_s + span_s + SECOND_PASS_S))
             self._heartbeat()
         watches.look(even_if_just_done=True)
@@ -2184,13 +2240,17 @@ class Probe:
         plan = self._plan(level)
         pressure, started_at_s, began_s = io_pressure_us(), time.time(), time.monotonic()
         watches = Watches(self.site.disks)
-        writer = Errand(lambda send: write_file(plan, send, lock.fd), keep=[lock.fd])
+        words_of_dd = self.rooms.scratch()
+        writer = Errand(
+            lambda send: write_file(plan, send, lock.fd, words_of_dd), keep=[lock.fd, words_of_dd]
+        )
         lock.close()
         progress, observer, tasks = Progress(began_s), None, None
         while not writer.over and (now_s := time.monotonic()) < until_s:
             if observer is None and now_s - began_s >= OBSERVE_AFTER_S and self.options.dstate:
                 observer = self._observe(writer.pid)
-            wait_for([writer.fd] + ([observer.fd] if observer else []), min(STEP_S, until_s - now_s))
+            fds = [writer.fd] + ([observer.fd] if observer and not observer.over else [])
+            wait_for(fds, min(STEP_S, until_s - now_s))
             progress.take(writer.receive())
             tasks = self._newest(observer, tasks)
             if progress.finished:
@@ -2200,7 +2260,8 @@ class Probe:
                 break
             self._heartbeat()
         ended_s = time.monotonic()
-        self._settle(writer, plan, progress, ended_s)
+        self._settle(writer, plan, progress, ended_s, words_of_dd)
+        os.close(words_of_dd)
         watches.look(even_if_just_done=True)
         if observer:
             observer.give_up()
@@ -2233,7 +2294,9 @@ class Probe:
         disk = watches.sickest()
         return elapsed_s >= self.lines.crit_s and bool(disk and (disk.quiet_s >= STILL_S or not disk.done))
 
-    def _settle(self, writer: Errand, plan: Plan, progress: Progress, ended_s: float) -> None:
+    def _settle(
+        self, writer: Errand, plan: Plan, progress: Progress, ended_s: float, words_of_dd: int
+    ) -> None:
         """See how the writer ended. One that has not is killed, which takes effect when the disk lets it."""
         if plan.engine == "dd" and plan.level == "classic" and writer.over:
             for _ in range(100):
@@ -2243,7 +2306,8 @@ class Probe:
             if writer.status == 0 and progress.opened_s is not None:
                 progress.closed_s = ended_s
             elif writer.status is not None and progress.failure is None:
-                progress.failure = ("EIO", f"dd ended with status {os.WEXITSTATUS(writer.status)}")
+                words = os.pread(words_of_dd, 4096, 0).decode("utf-8", "replace")
+                progress.failure = failure_of_dd(writer.status, words)
                 Errand(lambda _: remove_own_file(plan, self.rooms)).answer(1.0)
         elif writer.over and not progress.finished:
             progress.failure = ("?", "the writer died: is something killing processes, or is memory short?")
@@ -2336,18 +2400,18 @@ class Probe:
             lookup = Lookup(site.path, self.rooms, writes=self.options.level != "passive")
             self.site = lookup.site(time.monotonic() + STILL_S, self.options.volume_id)
             refuse_foreign(self.site, self.options.allow_fs)
-        except UsageError as fault:
+        except ProbeError as fault:
             say(f"ddprobe: {fault}")
             self.site = Site(**(vars(self.site) | {"answered": False}))
-        self.watches = Watches(self.site.disks)
+        self.watches, self.memory = Watches(self.site.disks), self._memory()
 
     def _write_and_climb(
         self, first: str, until_s: float, passive: Facts | None, nvme: dict[str, int] | None
     ) -> dict[str, Any]:
         ladder = self.options.level == "ladder"
-        lock, asked_s = Lock(self.rooms, self.site.key), time.monotonic()
-        if not self._take(lock):
-            return self._stuck_before(lock, nvme, waited_s=time.monotonic() - asked_s)
+        lock = Lock(self.rooms, self.site.key)
+        if (waited_s := self._take(lock, until_s)) is not None:
+            return self._stuck_before(lock, nvme, waited_s=waited_s)
         if (refusal := self.affords(first)) is not None:  # asked under the lock: of ten runs each counts
             lock.close()
             return self._not_written(not_measured(refusal), refusal, passive, nvme)
@@ -2361,7 +2425,7 @@ class Probe:
         if ladder and trial.facts.completed and self._wants_more(trial.facts, judged):
             refusal = self.affords("classic") or self._too_soon()
             lock = Lock(self.rooms, self.site.key)
-            if refusal or not self._take(lock):
+            if refusal or self._take(lock, until_s) is not None:
                 skipped.append(refusal or "classic: the lock was taken in between")
                 lock.close()
             else:
@@ -2394,14 +2458,21 @@ class Probe:
             shown, worse(judged, seen), trials=trials, skipped=[why], nvme=nvme, passive=passive
         )
 
-    def _take(self, lock: Lock) -> bool:
-        until_s = time.monotonic() + self.lines.warn_s
+    def _take(self, lock: Lock, until_s: float) -> float | None:
+        """Take the lock, or give the seconds that one and the same holder was waited for.
+
+        While holders change the disk answers: they are other paths of ours on it, or other runs.
+        """
+        since_s, known = time.monotonic(), 0
         while not lock.take():
-            if time.monotonic() >= until_s:
-                return False
+            holder, now_s = lock.holder(), time.monotonic()
+            if holder and holder.pid != known:
+                since_s, known = (now_s if known else since_s), holder.pid
+            if now_s >= min(since_s + self.lines.warn_s, until_s):
+                return now_s - since_s
             self._heartbeat()
             time.sleep(STEP_S / 2)
-        return True
+        return None
 
     def _charged(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> Trial:
         planned = self._planned(level).credits
@@ -2474,11 +2545,10 @@ class Probe:
         since = holder.started_s if holder else None
         return self._reading(facts, judge(facts, self.lines), skipped=skipped, stuck_since=since)
 
-    def unmeasured(self) -> dict[str, Any]:
+    def unmeasured(self, reason: str) -> dict[str, Any]:
         """Take the place of a reading that did not come."""
-        reason = "the process that measured it died or did not return by the deadline"
-        judged = Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason=reason)
-        return self._reading(self.passive_facts(None, None), judged)
+        reading = self._reading(self.passive_facts(None, None), not_measured(reason))
+        return reading | {"completed": False}
 
     def passive_reading(self) -> dict[str, Any]:
         """Take a reading of its own from counters and tasks."""
@@ -2687,7 +2757,7 @@ def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
         while raw and (left_s := until_s - time.monotonic()) > 0:
             if poll.poll(int(left_s * 1000) + 1):
                 raw = raw[os.write(fd, raw[:4096]) :]
-    except OSError:
+    except (OSError, ProbeError):
         return False
     return not raw
 
@@ -4055,7 +4125,16 @@ def _do(options: Options, began_s: float) -> int:
     notifier = Notifier()
     lookups = [Lookup(path, rooms, writes=options.level != "passive") for path in options.paths]
     until_s = time.monotonic() + options.crit
-    probes = [_probe(options, lookup, until_s, rooms, notifier.beat) for lookup in lookups]
+    probes, refused = [], []
+    for lookup in lookups:
+        try:
+            probes.append(_probe(options, lookup, until_s, rooms, notifier.beat))
+        except ProbeError as fault:
+            if options.mode == "serve" or len(lookups) == 1:
+                raise
+            refused.append(_refused(options, lookup, rooms, str(fault)))
+    if not probes:
+        raise UsageError("; ".join(reading["reason"] for reading in refused))
     outlets = Outlets(options, rooms)
     if options.cloudwatch:
         volumes = len({one for probe in probes for one in probe.site.volume_ids})
@@ -4065,7 +4144,7 @@ def _do(options: Options, began_s: float) -> int:
             say(f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id")
     if options.mode == "serve":
         return _serve(options, probes, outlets, notifier)
-    readings = _readings(options, probes, began_s)
+    readings = _readings(options, probes, began_s) + refused
     for reading in readings:
         outlets.publish(reading)
     for reading in sorted(readings, key=lambda reading: -BADNESS.index(reading["verdict"])):
@@ -4085,7 +4164,15 @@ def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list
     children = [start(probe) for probe in probes]
     until_s = max(began_s + options.deadline, time.monotonic() + options.look) + 2 * STILL_S
     found = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
-    return [reading or probe.unmeasured() for probe, reading in zip(probes, found)]
+    lost = "the process that measured it died or did not return by the deadline"
+    return [reading or probe.unmeasured(lost) for probe, reading in zip(probes, found)]
+
+
+def _refused(options: Options, lookup: Lookup, rooms: Rooms, reason: str) -> dict[str, Any]:
+    """Give the reading of one path of several that cannot be measured: the others are."""
+    site = Site(path=lookup.path, answered=False, mount=NOWHERE, mounts=(), partition="", disks=())
+    say(f"ddprobe: {reason}")
+    return Probe(options, site, rooms, lambda: None).unmeasured(reason)
 
 
 def _site_record(site: Site) -> dict[str, Any]:

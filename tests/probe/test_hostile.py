@@ -1,5 +1,6 @@
 """ddprobe beside users who mean harm, and callers who are careless: no file of anybody else's is touched."""
 
+import json
 import os
 import resource
 import subprocess
@@ -117,8 +118,21 @@ def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk, engine):
         resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))
 
     done = probe.run("run", "--level", "classic", "--engine", engine, *disk, preexec_fn=limit)
-    assert done.returncode != 0
+    assert (done.returncode, "EFBIG" in done.stdout) == (3, True)  # the disk is not to blame
     assert list(disk[-1].iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "code"),
+    [
+        (256, "dd: error writing '/proc/self/fd/7': Disk quota exceeded\n3+0 records in\n", "EDQUOT"),
+        (256, "dd: error writing '/proc/self/fd/7': Input/output error\n", "EIO"),
+        (256, "what nobody expects", "?"),
+        (9, "", "?"),
+    ],
+)
+def test_the_error_of_dd_is_told_from_its_words(status, words, code):
+    assert ddprobe.failure_of_dd(status, words)[0] == code
 
 
 def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another_user(
@@ -136,12 +150,24 @@ def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another
     assert not list(probe.memory.glob("*.place"))  # nor is it remembered, for a run that looks nothing up
 
 
+def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
+    done = probe.run("run", *disk, tmp_path / "missing", "--json", "-")
+    readings = {line["path"]: line for line in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 3
+    assert readings[str(disk[-1])]["verdict"] == "ok"
+    lost = readings[str(tmp_path / "missing")]
+    assert (lost["verdict"], lost["completed"], lost["dd_s"]) == ("unknown", False, None)
+    assert "No such file" in lost["reason"]
+    assert "missing" in done.stderr
+    assert probe.run("run", tmp_path / "missing", tmp_path / "too").returncode == 3
+
+
 def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in(tmp_path):
     (tmp_path / "secret").mkdir()
     (tmp_path / "data").symlink_to(tmp_path / "secret")
     plan = ddprobe.Plan(
         level="lite", path=str(tmp_path / "data" / ".ddprobe"), engine="inproc", data="zero", writes=1,
-        enough_s=None,
+        bulk=0, extra=False, enough_s=None,
     )  # fmt: skip
     with pytest.raises(OSError, match="symbolic link"):
         ddprobe.open_own_file(plan)
@@ -223,6 +249,14 @@ def test_a_pipe_where_the_textfile_should_be_hangs_nothing(probe, disk):
     done = probe.run("run", "--prom", probe.memory / "x.prom", *disk, within_s=10)
     assert done.returncode == 0
     assert "ddprobe_verdict" in (probe.memory / "x.prom").read_text()
+
+
+def test_a_textfile_is_not_written_in_a_directory_that_became_a_link(tmp_path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "textfiles").symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match="symbolic link"):
+        ddprobe.replace_file(str(tmp_path / "textfiles" / "x.prom"), "1")
+    assert list((tmp_path / "secret").iterdir()) == []
 
 
 def test_a_textfile_is_whole_although_the_kernel_takes_little_at_a_time(tmp_path, monkeypatch):

@@ -280,6 +280,12 @@ def test_a_verdict_and_a_cause_for(case):
     assert judged.reason
 
 
+def test_many_quick_writes_in_a_row_are_no_slow_write():
+    many = facts(writes_s=(0.012,) * 100, elapsed_s=1.21, healthy_s=0.012)
+    assert judge(many, LINES).verdict == "ok"
+    assert judge(facts(writes_s=(0.012,) * 100, elapsed_s=2.3), LINES).verdict == "warn"  # open took a second
+
+
 def test_a_lite_write_tells_how_long_the_classic_dd_would_take():
     # 970 ms for data and flush are 485 ms each; 49 such waits are 23.8 s, and 23.76 s were measured
     assert facts(writes_s=(0.97, 0.97, 0.97)).dd_s == pytest.approx(23.77, abs=0.01)

@@ -201,6 +201,23 @@ def test_an_errand_that_hangs_is_not_awaited_beyond_its_time():
     assert until(errand.ended)
 
 
+def test_what_an_errand_said_is_heard_although_no_time_is_left():
+    errand = ddprobe.Errand(lambda send: send("done"))
+    ddprobe.wait_for([errand.fd], 10)
+    assert errand.answer(0.0) == "done"
+
+
+def test_where_no_process_can_be_started_it_is_said_what_to_do(monkeypatch):
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "fork", refuse)
+    with pytest.raises(ddprobe.ProbeError, match="TasksMax"):
+        ddprobe.Errand(lambda send: None)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_an_errand_that_fails_says_nothing_and_is_over():
     assert ddprobe.Errand(lambda send: send(1 / 0)).answer(5) is None
 

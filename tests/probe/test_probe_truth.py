@@ -362,3 +362,18 @@ def test_the_headline_names_the_tasks_of_this_disk_and_no_others(box, probe):
     tasks = reading["dstate"] | {"most": 3, "most_here": 0, "top": [stray]}
     assert "rustc" not in ddprobe.headline(reading | {"dstate": tasks})
     assert "state D" not in ddprobe.headline(reading | {"dstate": tasks})
+
+
+# -- several paths of one disk
+
+
+@pytest.mark.usefixtures("limit")
+@pytest.mark.parametrize("level", ["classic", "ladder"])
+def test_paths_of_one_healthy_disk_do_not_take_each_other_for_a_stall(box, probe, level):
+    folders = [box.path / f"path-{number}" for number in range(6)]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    box.limit(300)
+    done = probe.run("run", "--level", level, "--json", "-", *folders)
+    readings = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(reading["verdict"], reading["completed"]) for reading in readings] == [("ok", True)] * 6

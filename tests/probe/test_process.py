@@ -356,3 +356,37 @@ def test_every_cause_and_metric_is_explained():
     assert [cause for cause in ddprobe.CAUSES if f"`{cause}`" not in page] == []
     names = [name for name, *_ in ddprobe.PROM_METRICS]
     assert [name for name in names if f"`ddprobe_{name}`" not in page] == []
+
+
+# -- resident
+
+
+def the_probe(memory, path, *words: str) -> ddprobe.Probe:
+    options = ddprobe.parse_command([*words, str(path)])
+    return ddprobe.Probe(options, ddprobe.find_site(str(path), 10), ddprobe.Rooms(str(memory)), lambda: None)
+
+
+def test_a_look_whose_observer_died_ends_in_its_time_and_does_not_spin(memory, tmp_path, monkeypatch):
+    def die(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(ddprobe.Observer, "watch", die)
+    probe = the_probe(memory, tmp_path, "passive")
+    began_s, spent_s = time.monotonic(), time.process_time()
+    assert probe.look(0.5).tasks is None
+    assert time.monotonic() - began_s < ddprobe.SECOND_PASS_S
+    assert time.process_time() - spent_s < 0.2
+
+
+def test_a_disk_that_answers_late_has_a_memory_of_its_own(memory, tmp_path):
+    mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
+    probe = the_probe(memory, tmp_path, "serve", "--allow-fs", mount.fs)
+    found = probe.site
+    probe.site = ddprobe.Site(**(vars(found) | {"answered": False, "mount": ddprobe.NOWHERE, "disks": ()}))
+    probe.memory = ddprobe.Memory(probe.rooms, probe.site.key, 1.0)
+    probe.run(time.monotonic(), skip_look=True)
+    assert probe.site.mount == found.mount
+    assert [each.name.partition("_")[0] for each in memory.glob("*.memory")] in (
+        [found.key],
+        [f"{found.key}.memory"],
+    )

@@ -175,7 +175,11 @@ def test_an_overlay_on_two_disks_is_refused_with_the_next_step(box, probe):
     assert "of an overlay, name its upperdir" in done.stdout
 
 
-def test_a_quota_that_a_classic_run_filled_is_free_again(probe, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "limit", "code"),
+    [(["--level", "classic"], "1M", 3), (["--level", "classic", "--engine", "dd"], "1M", 3), ([], "700K", 0)],
+)
+def test_a_quota_that_a_run_filled_is_free_again(probe, tmp_path, words, limit, code):
     if os.geteuid() != 0 or not shutil.which("mkfs.btrfs"):
         pytest.skip("a quota of btrfs needs root and mkfs.btrfs")
     script = """
@@ -185,16 +189,19 @@ def test_a_quota_that_a_classic_run_filled_is_free_again(probe, tmp_path):
     mount -o loop "$0/image" "$0/mounted"
     btrfs quota enable "$0/mounted"
     btrfs subvolume create "$0/mounted/data"
-    btrfs qgroup limit 1M "$0/mounted/data"
+    btrfs qgroup limit "$1" "$0/mounted/data"
+    shift
     "$@" || code=$?
     dd if=/dev/urandom of="$0/mounted/data/theirs" bs=64k count=8 conv=fsync
     exit $code
     """
-    command = probe.command("run", "--level", "classic", "--data", "random", tmp_path / "mounted" / "data")
+    random = [] if "dd" in words else ["--data", "random"]
+    command = probe.command("run", *words, *random, "--json", "-", tmp_path / "mounted" / "data")
     # the mount is gone with its name space, and the loop device with the mount
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-ec", script, tmp_path, *command],
+        ["unshare", "-m", "sh", "-ec", script, tmp_path, limit, *command],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert "EDQUOT" in done.stdout
-    assert done.returncode == 3, done.stderr  # and that of dd would be 1
+    assert done.returncode == code, done.stderr  # and that of dd in the script would be 1
+    assert '"verdict": "crit"' not in done.stdout

@@ -121,9 +121,9 @@ def check_calls(unit: str, trace: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--level", "classic"], ["--level", "classic", "--engine", "dd"]])
-def test_a_run_makes_no_system_call_that_its_unit_refuses(tmp_path, more):
+def test_a_run_makes_no_system_call_that_its_unit_refuses(memory, tmp_path, more):
     trace, prom = tmp_path / "trace", tmp_path / "p.prom"
-    words = ["run", "--run-dir", tmp_path / "run", *OPTIONS, prom, *more, tmp_path]
+    words = ["run", "--run-dir", memory, *OPTIONS, prom, *more, tmp_path]
     with in_the_sandbox("ddprobe-run.service", trace, words) as running:
         told = running.communicate(timeout=60)
     assert running.returncode in {0, 1, 2}, told
@@ -131,10 +131,10 @@ def test_a_run_makes_no_system_call_that_its_unit_refuses(tmp_path, more):
     check_calls("ddprobe-run.service", trace)
 
 
-def test_serve_makes_no_system_call_that_its_unit_refuses(tmp_path):
+def test_serve_makes_no_system_call_that_its_unit_refuses(memory, tmp_path):
     trace, prom = tmp_path / "trace", tmp_path / "p.prom"
     quick = ["--interval", "1s", "--passive-every", "200ms", "--max-credit-share", "100%"]
-    words = ["serve", "--run-dir", tmp_path / "run", *OPTIONS, prom, *quick, tmp_path]
+    words = ["serve", "--run-dir", memory, *OPTIONS, prom, *quick, tmp_path]
     with in_the_sandbox("ddprobe.service", trace, words) as running:
         try:
             until_s = time.monotonic() + 30
