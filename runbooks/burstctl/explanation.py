@@ -95,6 +95,13 @@ class Explanation:
         return change is not None and change.state is not None and change.state.next_look_at_s is not None
 
 
+def is_unrecorded(decision: Decision, state: VolumeState | None) -> bool:
+    """Whether AWS is done with a change that the ledger still has as under way: no pass has seen it yet."""
+    return (
+        state is not None and state.flip is not None and state.flip.is_under_way and not decision.is_changing
+    )
+
+
 def urgent_lines(told: Explanation) -> list[str]:
     """What is urgent, and the command that helps; nothing if nothing is, or if AWS is changing it already."""
     decision, assessment = told.decision, told.assessment
@@ -209,6 +216,12 @@ def _level(told: Explanation) -> list[str]:
 
 def _next_step(told: Explanation) -> list[str]:
     """Who should do what now."""
+    steps = _step_of(told)
+    unrecorded = "AWS has completed the change; the next pass of the watchdog records it"
+    return [*steps, unrecorded] if is_unrecorded(told.decision, told.state) else steps
+
+
+def _step_of(told: Explanation) -> list[str]:
     decision, proposal, forecast = told.decision, told.decision.proposal, told.assessment.forecast
     reason, mode = decision.reason, decision.wishes.mode
     caveat = [f"proposed: {proposal.target}; {proposal.caveat}"] if proposal and proposal.caveat else []
