@@ -19,6 +19,10 @@ from burstwatch.core.words import format_duration, format_instant, printable
 MOST_ROWS: Final = 20
 """Of a fleet so many volumes are shown: those in most danger, then those with most dollars in it."""
 
+_ALERTS_DIFFER: Final = (
+    "An alert may ask for other numbers: it sees only the last minutes, so it never proposes a gp3 slower"
+    " than the gp2 at its best. These come from the days seen; `burstctl advise VOLUME` shows both."
+)
 _MOST_LINES: Final = 10
 _LONGEST: Final = 600
 _VOLUME_COLUMNS: Final = 21
@@ -140,7 +144,9 @@ def _days_words(advice: Advice) -> str:
 def _notes(advised: Advised, shown: int) -> list[str]:
     hidden = len(advised.advice) - shown
     notes = [f"and {hidden:,} more (--all shows them, --csv and --json have them)"] if hidden else []
-    notes += ["", totals_in_words(advised), *_split_words(advised), *_ending(advised)]
+    notes += ["", totals_in_words(advised), *_split_words(advised)]
+    notes += [_ALERTS_DIFFER] if any(each.differs_from_alert for each in advised.advice[:shown]) else []
+    notes += _ending(advised)
     return [line for note in notes for line in hang(note, COLUMNS)]
 
 

@@ -95,6 +95,13 @@ class Explanation:
         return change is not None and change.state is not None and change.state.next_look_at_s is not None
 
 
+def is_unrecorded(decision: Decision, state: VolumeState | None) -> bool:
+    """Whether AWS is done with a change that the ledger still has as under way: no pass has seen it yet."""
+    return (
+        state is not None and state.flip is not None and state.flip.is_under_way and not decision.is_changing
+    )
+
+
 def urgent_lines(told: Explanation) -> list[str]:
     """What is urgent, and the command that helps; nothing if nothing is, or if AWS is changing it already."""
     decision, assessment = told.decision, told.assessment
@@ -110,6 +117,8 @@ def urgent_lines(told: Explanation) -> list[str]:
     if proposal is None or forecast.refills:
         return lines
     action = fill_action(printable(proposal.action, _LONGEST), COLUMNS - 2)
+    if (who := _who_flips(told)) is not None:
+        lines += hang(f"{who[0].upper()}{who[1:]}. To do it now:", COLUMNS)
     return [*lines, *(f"  {line}" for line in action), *hang(_duration(told), COLUMNS)]
 
 
@@ -207,8 +216,25 @@ def _level(told: Explanation) -> list[str]:
     return [f"{decision.level}: {why}{before}"]
 
 
+def _who_flips(told: Explanation) -> str | None:
+    """When the watchdog flips it, in mode auto; None where that is left to people."""
+    decision, rule = told.decision, told.act_rule
+    if decision.want is not None:
+        return _WATCHDOG_DOES[Action.FLIP] if decision.action is Action.FLIP else None
+    is_settled = decision.proposal is not None and decision.proposal.target is not None
+    if decision.wishes.mode is not Mode.AUTO or rule is None or told.holds or not is_settled:
+        return None
+    return f"the watchdog flips it at {rule.level}, if it may act and no guard refuses"
+
+
 def _next_step(told: Explanation) -> list[str]:
     """Who should do what now."""
+    steps = _step_of(told)
+    unrecorded = "AWS has completed the change; the next pass of the watchdog records it"
+    return [*steps, unrecorded] if is_unrecorded(told.decision, told.state) else steps
+
+
+def _step_of(told: Explanation) -> list[str]:
     decision, proposal, forecast = told.decision, told.decision.proposal, told.assessment.forecast
     reason, mode = decision.reason, decision.wishes.mode
     caveat = [f"proposed: {proposal.target}; {proposal.caveat}"] if proposal and proposal.caveat else []
@@ -220,7 +246,8 @@ def _next_step(told: Explanation) -> list[str]:
     if proposal is None or (forecast is not None and forecast.refills and not decision.wishes.is_critical):
         return [f"none: {reason}", *caveat]
     why = reason if f"mode {mode}" in reason else f"mode is {mode}; {reason}"
-    what = f"you: {'flip it' if proposal.target else proposal.action} ({why})"
+    who = _who_flips(told) or f"you: {'flip it' if proposal.target else proposal.action}"
+    what = f"{who} ({why})"
     is_above = decision.level.is_alerting or proposal.target is None
     return [what, *([] if is_above else fill_action(proposal.action, _COMMAND_COLUMNS)), *caveat]
 

@@ -235,6 +235,18 @@ def test_throughput_that_was_seen_to_be_little_is_not_bought(desk, lab):
     assert found["usd_per_month_difference"] == -4.0
 
 
+def test_a_fleet_whose_advice_differs_from_its_alerts_says_so_below_the_table(desk, lab):
+    volume_id = add(lab, "web", size_gib=100)
+    same = "An alert may ask for other numbers"
+    assert same not in joined(desk.run("advise").out)
+    put_throughput(lab, volume_id, 40)
+    ran = desk.run("advise")
+    assert same in joined(ran.out)
+    assert max(map(len, ran.out.splitlines())) <= 80
+    said = joined(desk.run("advise", volume_id).out)
+    assert "An alert asks for at least 3,000 IOPS and 128 MiB/s" in said
+
+
 def test_throughput_that_was_held_back_is_bought_with_room(desk, lab):
     volume_id = add(lab, "media", size_gib=100)
     put_throughput(lab, volume_id, 127)

@@ -277,6 +277,27 @@ def test_where_a_flip_stands_and_what_its_return_waits_for(desk, lab):
     assert told["remembered"]["state"]["flip"]["cause"] == "by_hand"
 
 
+@pytest.mark.parametrize("options", [["--to", "io1", "--for", "6h"], ["--to", "gp3"]])
+def test_a_completed_change_that_no_pass_has_recorded_is_not_shown_as_under_way(desk, lab, options):
+    volume_id = add_critical(lab)
+    desk.run("flip", volume_id, *options, "--iops", "4000", "--yes")
+    lab.clock.advance(3600)
+
+    ran = desk.run("explain", volume_id)
+    said = topics(ran)
+
+    assert f"{options[1]} with 4,000 IOPS" in said["Flip"]
+    assert said["Level"].startswith("unknown: no burst credits")
+    assert "on its way" not in ran.out
+    assert "Guards" not in said
+    assert "AWS has completed the change; the next pass of the watchdog records it" in said["Next step"]
+    assert said["Quota"].startswith("1 of AWS's 4 modifications in 24 h is used (18:00 by")
+    assert desk.run("explain", volume_id, "--json").document["plan"] is None
+
+    desk.run("watch", "--once")
+    assert "the next pass" not in topics(desk.run("explain", volume_id))["Next step"]
+
+
 def test_a_volume_that_stays_waits_for_no_return(desk, lab):
     volume_id = add_critical(lab)
     desk.run("flip", volume_id, "--yes")

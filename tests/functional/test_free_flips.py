@@ -84,6 +84,44 @@ def test_any_other_change_waits_and_says_why(desk, desk_lab, policy, tags, becau
     assert document["act_at"] == {"level": "critical", "because": because}
 
 
+def test_the_alert_says_that_the_watchdog_flips_it_and_has_the_command_for_the_impatient(desk, desk_lab):
+    add_warning(desk_lab, tags=AUTO)
+    said = plain(desk.run("watch", "--act", "--once"))
+    assert "what to do:" not in said
+    assert (
+        "the watchdog flips it if it may act and no guard refuses; to do it now: burstctl flip vol-" in said
+    )
+
+
+def test_before_the_level_at_which_it_is_flipped_alert_and_explain_say_who_flips_it_and_when(desk, desk_lab):
+    (desk.directory / "policy.yaml").write_text("version: 1\nflip:\n  act_at: critical\n")
+    volume_id = add_warning(desk_lab, tags=AUTO)
+    ran = desk.run("watch", "--act", "--once")
+    who = "the watchdog flips it at critical"
+    assert f"{who} if it may act and no guard refuses; to do it now: burstctl flip" in plain(ran)
+
+    ran = desk.run("explain", volume_id)
+
+    said = plain(ran)
+    assert f"{who}, if it may act and no guard refuses. to do it now: burstctl flip {volume_id}" in said
+    assert f"next step {who}, if it may act and no guard refuses (mode is auto; warning" in said
+    assert "you: flip it" not in said
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_explain_leaves_the_flip_of_a_volume_on_hold_to_people(desk, desk_lab):
+    (desk.directory / "policy.yaml").write_text("version: 1\nflip:\n  act_at: critical\n")
+    volume_id = add_warning(desk_lab, tags=AUTO)
+    desk.run("hold", volume_id, "--for", "2h", "--reason", "x", "--ledger", f"sqlite:{desk.ledger_path}")
+    said = plain(desk.run("explain", volume_id))
+    assert "the watchdog flips it" not in said
+    assert "next step you: flip it" in said
+
+
+def plain(ran):
+    return " ".join(ran.out.split() + ran.err.split()).lower()
+
+
 def test_in_mode_propose_people_get_the_command_and_the_rule_at_warning(desk, desk_lab):
     volume_id = add_warning(desk_lab)
     ran = desk.run("watch", "--act", "--once")

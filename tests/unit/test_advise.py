@@ -630,3 +630,43 @@ def test_a_type_that_does_not_exist_there_is_no_option_and_the_reason_is_told():
 def test_of_the_type_that_it_is_nothing_is_left_out():
     case = a_case(volume=a_volume_as(IO1), usage=a_usage(), unavailable={VolumeType.IO1: "refused"})
     assert not any("left out" in reason for reason in advise(case).reasons)
+
+
+@pytest.mark.parametrize(
+    ("size_gib", "usage", "sentence"),
+    [
+        (
+            250,
+            a_usage(2_900, 40, **BURSTS),
+            "An alert asks for at least 3,000 IOPS and 250 MiB/s: it sees only the last minutes, so it never"
+            " proposes a gp3 slower than the gp2 at its best; 14.0 days of history call for 3,625 IOPS and"
+            " 125 MiB/s.",
+        ),
+        (
+            100,
+            a_usage(900, 40, **BURSTS),
+            "An alert asks for at least 3,000 IOPS and 128 MiB/s: it sees only the last minutes, so it never"
+            " proposes a gp3 slower than the gp2 at its best; 14.0 days of history call for 3,000 IOPS and"
+            " 125 MiB/s.",
+        ),
+    ],
+)
+def test_advice_that_differs_from_an_alert_gives_both_answers_and_the_reason(size_gib, usage, sentence):
+    advice = advise(a_case(size_gib, usage))
+    assert advice.differs_from_alert
+    assert sentence in advice.reasons
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        a_case(100, dry(mib_s=None)),
+        a_case(100, a_usage(900, 110, **BURSTS)),
+        a_case(100, a_usage(200, 20), volume=a_volume_as(gp3(4_000, 250), size_gib=100)),
+    ],
+    ids=["as fast as the gp2", "as much throughput as the gp2", "no gp2, so there is no alert"],
+)
+def test_advice_that_an_alert_agrees_with_does_not_mention_alerts(case):
+    advice = advise(case)
+    assert not advice.differs_from_alert
+    assert not any("alert" in reason for reason in advice.reasons)

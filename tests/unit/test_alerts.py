@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from burstwatch.adapters.notices import notice_of
 from burstwatch.core.alerts import (
     Alert,
     AlertKind,
+    action_label,
     alert_id,
     describe_forecast,
     describe_reading,
@@ -36,6 +38,7 @@ from conftest import (
     a_decision,
     a_look,
     a_modification,
+    a_state,
     a_volume,
     a_window_state,
     an_assessment,
@@ -519,6 +522,30 @@ def test_what_a_volume_serves_is_told_where_it_is_known():
 def test_what_is_wrong_with_the_tags_is_told_along():
     alert = replace(a_draining_alert(), evidence={"tag_faults": ["burstwatch:mode='on' is no mode"]})
     assert sentences(alert)[-1] == "Tags: burstwatch:mode='on' is no mode."
+
+
+@pytest.mark.parametrize(
+    ("balance", "mode", "label"),
+    [
+        (
+            draining_to(18, 3, count=20),
+            Mode.AUTO,
+            "The watchdog flips it if it may act and no guard refuses; to do it now",
+        ),
+        (
+            balances(0.0),
+            Mode.AUTO,
+            "The watchdog flips it if it may act and no guard refuses; to do it now",
+        ),
+        (draining_to(18, 3, count=20), Mode.PROPOSE, "What to do"),
+        (draining_to(3, -0.2, count=14), Mode.AUTO, "What to do"),
+    ],
+    ids=["draining", "exhausted", "mode propose", "refilling, so the watchdog does not flip it"],
+)
+def test_the_action_is_introduced_by_who_takes_it(balance, mode, label):
+    alert = a_decision(an_assessment(balance), a_state(level=Level.EXHAUSTED), mode=mode).alerts[-1]
+    assert action_label(alert) == label
+    assert notice_of(alert).action_label == label
 
 
 def test_a_rejected_policy_lists_its_faults_and_what_is_in_force():

@@ -234,6 +234,14 @@ def test_an_intent_is_told_by_what_became_of_it_and_levels_in_the_volumes_story_
     assert not lost.is_minor
 
 
+def test_a_change_that_is_stuck_is_not_counted_as_failed():
+    deeds = deeds_of(
+        [entry(EntryKind.STUCK, "08:00", summary="is still optimizing at 40 % after 4 h 00 min")]
+    )
+    counts = count_deeds(deeds)
+    assert (counts["failed"], counts["noted"]) == (0, 1)
+
+
 def test_what_others_did_and_windows_are_put_in_words():
     deeds = deeds_of(
         [

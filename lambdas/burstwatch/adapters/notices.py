@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from burstwatch.adapters.channel import body_lines, readable
-from burstwatch.core.alerts import SCHEMA, Alert, called, further_commands, title, urgency
+from burstwatch.core.alerts import SCHEMA, Alert, action_label, called, further_commands, title, urgency
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.levels import Level
 from burstwatch.core.naming import place_words
@@ -77,6 +77,7 @@ class Notice:
     made: str
     balance_pct: float | None = None
     action: str | None = None
+    action_label: str = "What to do"
     further: Sequence[tuple[str, str]] = ()
     links: Sequence[tuple[str, str]] = ()
 
@@ -156,6 +157,7 @@ def notice_of(alert: Alert) -> Notice:
         made=f"{format_instant(alert.time_s)} · alert {shown.alert_id}",
         balance_pct=None if balance_pct is None else float(balance_pct),
         action=shown.action or None,
+        action_label=action_label(shown),
         further=tuple(further_commands(shown)),
         links=tuple(
             (label, address)

@@ -132,7 +132,7 @@ def _bar(balance_pct: float) -> str:
 
 
 def _steps(notice: Notice) -> list[tuple[str, str]]:
-    return [*([("What to do", notice.action)] if notice.action else []), *notice.further]
+    return [*([(notice.action_label, notice.action)] if notice.action else []), *notice.further]
 
 
 def _command(label: str, command: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from burstwatch.adapters.channel import ChannelError, body_lines, readable
 from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain
-from burstwatch.core.alerts import Alert, further_commands, title
+from burstwatch.core.alerts import Alert, action_label, further_commands, title
 from burstwatch.core.words import format_instant, printable
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def render(alert: Alert) -> str:
     shown = readable(alert)
     paragraphs = [title(shown), "\n".join(body_lines(shown))]
     if shown.action:
-        paragraphs.append(f"What to do:\n  {shown.action}")
+        paragraphs.append(f"{action_label(shown)}:\n  {shown.action}")
     paragraphs += [f"{label}:\n  {command}" for label, command in further_commands(shown)]
     links = {"Runbook": shown.runbook, "Console": shown.console_url}
     paragraphs.append("\n".join(f"{label}: {link}" for label, link in links.items() if link))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, TextIO
 
 from burstwatch.adapters.channel import ChannelError, body_lines, readable
-from burstwatch.core.alerts import Alert, further_commands, is_command, title, urgency
+from burstwatch.core.alerts import Alert, action_label, further_commands, is_command, title, urgency
 from burstwatch.core.course import GAP, GLYPHS
 from burstwatch.core.levels import Level
 from burstwatch.core.words import fill, format_instant
@@ -56,7 +56,7 @@ def render(alert: Alert) -> list[str]:
         lines += fill(sentence.split(), _COLUMNS - len(_INDENT))
     if shown.action:
         lines += [
-            "What to do:",
+            *fill(f"{action_label(shown)}:".split(), _COLUMNS - len(_INDENT)),
             *(f"{_INDENT}{line}" for line in fill_action(shown.action, _COLUMNS - 2 * len(_INDENT))),
         ]
     for label, command in further_commands(shown):

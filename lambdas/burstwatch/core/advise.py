@@ -167,6 +167,11 @@ class Advice:
         return self.verdict is Verdict.STAY and self.options[STAY].short is None
 
     @property
+    def differs_from_alert(self) -> bool:
+        """Whether an alert about this gp2 volume asks for another gp3 than the one advised."""
+        return _alert_asks(self.case, self.options, self.target) is not None
+
+    @property
     def usd_more_on_io2(self) -> float | None:
         """What durability costs a critical volume: dollars a month more on io2; None if it is no option."""
         io2 = self.options.get(VolumeType.IO2)
@@ -477,6 +482,24 @@ def _danger(case: Case) -> Danger:
     return Danger.DRAINS if least is not None and least.value < _DEEP_PCT else Danger.NONE
 
 
+def _alert_asks(case: Case, options: Mapping[str, Option], target: Configuration) -> Configuration | None:
+    """The least gp3 that an alert about a gp2 volume asks for; None where the target is the same."""
+    flip = options.get("flip")
+    is_to_gp3 = case.now.volume_type is VolumeType.GP2 and target.volume_type is VolumeType.GP3
+    return flip.configuration if is_to_gp3 and flip and flip.configuration != target else None
+
+
+def _why_not_as_alerted(asked: Configuration, target: Configuration, usage: Usage | None) -> str:
+    """An alert must be safe on minutes of history; advice has days of it, so the two may differ."""
+    least = f"{asked.iops:,} IOPS and {asked.throughput_mib_s:,} MiB/s"
+    enough = f"{target.iops:,} IOPS and {target.throughput_mib_s:,} MiB/s"
+    days = "" if usage is None else f"; {usage.days:.1f} days of history call for {enough}"
+    return (
+        f"An alert asks for at least {least}: it sees only the last minutes, so it never proposes a gp3"
+        f" slower than the gp2 at its best{days}."
+    )
+
+
 def _reasons(case: Case, need: Need, options: Mapping[str, Option], chosen: str) -> tuple[str, ...]:
     reasons = list(need.reasons)
     short = options[STAY].short
@@ -496,6 +519,8 @@ def _reasons(case: Case, need: Need, options: Mapping[str, Option], chosen: str)
         reasons.append("It never bursts, and no other type that serves this costs less.")
     elif stays:
         reasons.append("It is what it should be.")
+    if (asked := _alert_asks(case, options, options[chosen].configuration)) is not None:
+        reasons.append(_why_not_as_alerted(asked, options[chosen].configuration, case.usage))
     reasons += [
         f"{kind} is left out: {why}."
         for kind, why in case.unavailable.items()

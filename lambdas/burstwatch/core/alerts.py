@@ -358,6 +358,19 @@ def called(volume: Mapping[str, Any]) -> str | None:
     return volume.get("called") or volume.get("name")
 
 
+def action_label(alert: Alert) -> str:
+    """What introduces the action: of a draining volume in mode auto, the watchdog makes the flip itself."""
+    is_flip = alert.action is not None and alert.action.startswith("burstctl flip ")
+    is_drain = alert.kind in (AlertKind.DRAINING, AlertKind.EXHAUSTED)
+    is_auto = is_drain and alert.evidence.get("mode") == "auto"
+    if not (is_flip and is_auto) or _is_refilling(alert.forecast):
+        return "What to do"
+    rule = alert.evidence.get("act_at")
+    waits = rule is not None and alert.level.rank < Level(rule["level"]).rank
+    when = f" at {rule['level']}" if rule is not None and waits else ""
+    return f"The watchdog flips it{when} if it may act and no guard refuses; to do it now"
+
+
 def further_commands(alert: Alert) -> list[tuple[str, str]]:
     """Commands that show more, or leave more time; each with what it is for."""
     if alert.volume_id is None or alert.kind not in _ABOUT_BALANCE - {AlertKind.RECOVERED}:

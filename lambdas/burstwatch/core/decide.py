@@ -268,12 +268,13 @@ def _hear(
 
 def _without_old_balance(assessment: Assessment, state: VolumeState) -> Assessment:
     """What is known of a volume whose modification is completed: its gp2 bucket says nothing any more."""
-    flip = state.flip
-    if assessment.sample is None or assessment.volume.is_gp2 or flip is None or flip.is_under_way:
+    flip, reason = state.flip, UnknownReason.NOT_BURSTABLE_TYPE
+    is_known = assessment.sample is not None or assessment.unknown_reason is reason
+    if not is_known or assessment.volume.is_gp2 or flip is None or flip.is_under_way:
         return assessment
-    reason = UnknownReason.NOT_BURSTABLE_TYPE
     return replace(
         assessment,
+        unknown_because=None,  # the flip was under way when the balance was read, and is over
         sample=None,
         age_s=None,
         spacing_s=None,

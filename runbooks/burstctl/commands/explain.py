@@ -14,6 +14,7 @@ from burstctl.explanation import (
     SCHEMA,
     Explanation,
     explain_in_words,
+    is_unrecorded,
     to_document,
     urgent_lines,
 )
@@ -89,16 +90,16 @@ def _explain(desk: Desk, report: Report, gathering: Gathering) -> Explanation | 
     volume, shell = decision.assessment.volume, desk.shell
     outlook = Outlook.at(report.now_s, shell.policy, shell.ledger.window_marks().values())
     states = shell.ledger.states_of({volume.volume_id})
-    is_unread = volume.volume_id in states.unread
+    state, is_unread = states.get(volume.volume_id), volume.volume_id in states.unread
     return Explanation(
         decision=decision,
         policy=shell.policy,
         now_s=report.now_s,
-        state=states.get(volume.volume_id),
+        state=state,
         is_unread=is_unread,
         entries=shell.ledger.entries(volume.volume_id)[-MOST_ENTRIES:],
         holds=[hold for hold in report.holds if hold.holds(volume.volume_id, report.now_s)],
-        planned=None if is_unread else _plan(desk, decision, gathering),
+        planned=None if is_unread or is_unrecorded(decision, state) else _plan(desk, decision, gathering),
         windows=outlook.of(volume),
         window_names=sorted(windows_of(shell.policy.windows, volume)),
     )

@@ -36,7 +36,7 @@ _SORTS: Final[Mapping[EntryKind, Sort]] = {
     EntryKind.UNCLEAR: Sort.FAILED,
     EntryKind.NOT_DONE: Sort.FAILED,
     EntryKind.FAILED: Sort.FAILED,
-    EntryKind.STUCK: Sort.FAILED,
+    EntryKind.STUCK: Sort.NOTED,
     EntryKind.POLICY_REJECTED: Sort.FAILED,
     EntryKind.LEFT: Sort.NOTED,
     EntryKind.CHANGED_BY_OTHERS: Sort.BY_PEOPLE,
