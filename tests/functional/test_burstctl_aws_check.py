@@ -11,7 +11,7 @@ from published import check_document
 
 from burstctl.aws_check import prices, run_file
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.facts import FACTS
+from burstctl.aws_check.facts import FACTS, balance_after_return
 from burstctl.aws_check.permissions import iam_policy
 from burstctl.aws_check.plan import Plan
 from burstctl.aws_check.resources import KINDS
@@ -495,6 +495,68 @@ def test_a_fault_of_aws_is_no_answer(checks, lab, fact, code):
     ran = checks.run("--yes", "--json", "--only", fact)
 
     assert (fact_of(ran.document, fact)["outcome"], ran.code) == ("failed", 3)
+
+
+@pytest.fixture
+def late_records(monkeypatch):
+    """After each ModifyVolume, DescribeVolumesModifications repeats its answer from before for two looks."""
+    from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
+
+    made, before, stale = BaseClient._make_api_call, {}, []
+
+    def call(client, operation, given):
+        answer = made(client, operation, given)
+        if operation == "ModifyVolume":
+            stale[:] = [before.get("answer", answer | {"VolumesModifications": []})] * 2
+        if operation == "DescribeVolumesModifications":
+            if stale:
+                return stale.pop()
+            before["answer"] = answer
+        return answer
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+
+
+@pytest.mark.parametrize(
+    ("fact", "answer"),
+    [
+        ("modification-quota", "4 accepted, then VolumeModificationRateExceeded, which says until when"),
+        ("no-op-counts", "counts"),
+        ("balance-after-return", "kept"),
+    ],
+)
+@pytest.mark.usefixtures("late_records")
+def test_a_record_of_the_modification_before_is_not_taken_for_this_one(checks, lab, fact, answer):
+    assert checks.answer(fact) == answer
+
+
+def test_times_of_a_modification_are_not_those_of_the_one_before(checks, lab, late_records, monkeypatch):
+    journeys, judge = [], balance_after_return.judge
+    monkeypatch.setattr(
+        balance_after_return, "judge", lambda journey: journeys.append(journey) or judge(journey)
+    )
+
+    checks.answer("balance-after-return")
+
+    assert journeys[-1].turned_s > journeys[-1].there_s
+
+
+def test_a_record_that_one_look_does_not_show_is_not_gone(checks, lab, monkeypatch):
+    from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
+
+    made, completed = BaseClient._make_api_call, []
+
+    def call(client, operation, given):
+        answer = made(client, operation, given)
+        for record in answer.get("VolumesModifications", ()):
+            completed.extend([1] if record["ModificationState"] == "completed" else [])
+        if operation == "DescribeVolumesModifications" and len(completed) in (3, 5):
+            return answer | {"VolumesModifications": []}
+        return answer
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+
+    assert checks.answer("record-lifetime") == "for 60 min or longer"
 
 
 def test_a_run_file_that_cannot_be_read_is_named(checks, lab):

@@ -206,19 +206,27 @@ class Bench:
         Raises:
             NotMeasured: AWS refused it, or it failed.
         """
+        before = self.modification(volume_id)
         if (refusal := self.modify(volume_id, **asked)) is not None:
             raise NotMeasured(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
-        record = yield from self.completed(volume_id)
+        record = yield from self.completed(volume_id, before)
         return record["StartTime"].timestamp(), record["EndTime"].timestamp()
 
-    def completed(self, volume_id: str) -> Generator[float, None, dict[str, Any]]:
-        """Wait until the modification in progress is over."""
+    def completed(
+        self, volume_id: str, before: Mapping[str, Any] | None
+    ) -> Generator[float, None, dict[str, Any]]:
+        """Wait until a modification that began after the one in the record ``before`` is over.
+
+        AWS may show the previous record for a while after it has accepted the next modification.
+        """
         while True:
             yield LOOK_EVERY_S
             record = self.modification(volume_id)
-            if record is not None and record["ModificationState"] == "completed":
+            if record is None or (before is not None and record["StartTime"] <= before["StartTime"]):
+                continue
+            if record["ModificationState"] == "completed":
                 return record
-            if record is not None and record["ModificationState"] == "failed":
+            if record["ModificationState"] == "failed":
                 raise NotMeasured(f"the modification failed: {record.get('StatusMessage')}; run it again")
 
     def until(self, is_so: Callable[[], bool], most_s: float, what: str = "the volume") -> Waiting:
