@@ -36,7 +36,9 @@ class AwsChecks:
         monkeypatch.setattr(StopSignal, "wait", nap)
         # a run reads the clock thousands of times, and an HTTP request for each is most of a test's time;
         # whole seconds, as the endpoint tells them
-        monkeypatch.setattr(aws_check, "endpoint_clock", lambda _url: lambda: float(int(self.lab.clock.now_s())))
+        monkeypatch.setattr(
+            aws_check, "endpoint_clock", lambda _url: lambda: float(int(self.lab.clock.now_s()))
+        )
 
     def run(self, *arguments, **given):
         return self.desk.run("aws-check", *arguments, **given)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 from aws_checks import TAG, AwsChecks, Crash, answers, fact_of, remains
@@ -12,7 +13,7 @@ from published import check_document
 from burstctl.aws_check import prices, run_file
 from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.facts import FACTS, balance_after_return
-from burstctl.aws_check.permissions import iam_policy
+from burstctl.aws_check.permissions import iam_policy, privileged_iam_policy
 from burstctl.aws_check.plan import Plan
 from burstctl.aws_check.resources import KINDS
 from burstctl.commands import aws_check
@@ -75,7 +76,7 @@ def test_the_plan_states_price_and_time_on_80_columns_and_creates_nothing(checks
     ran = checks.run("--dry-run")
 
     assert ran.code == 0
-    assert "At most $0.2" in ran.out
+    assert "At most $0.3" in ran.out
     assert "never run on AWS" in ran.out
     assert max(map(len, ran.out.splitlines())) <= COLUMNS
     assert lab.faults.calls() == {}
@@ -87,6 +88,7 @@ def test_the_plan_as_a_document_has_the_policy_to_grant(checks, lab):
     assert [fact["name"] for fact in document["facts"]] == ["ratio-refusal"]
     assert document["host_usd"] == 0
     assert document["iam_policy"] == iam_policy(document["actions"])
+    assert document["privileged_iam_policy"] is None
     assert checks.run("--list", "--json").document["region"] is None
 
 
@@ -101,7 +103,7 @@ def test_what_could_cost_more_than_the_ceiling_is_not_begun(checks, lab):
     ran = checks.run("--yes", "--ceiling", "0.1")
 
     assert ran.code == 4
-    assert "it could cost $0.2" in ran.err
+    assert "it could cost $0.3" in ran.err
     assert remains(lab) == []
 
 
@@ -123,6 +125,8 @@ def test_the_price_is_that_of_all_resources_for_all_the_time():
 
     assert prices.fact_usd(fact, "us-east-1") == pytest.approx((7.3 + 1.0) / 730)
     assert prices.fact_usd(fact, "eu-west-1") == pytest.approx(2 * (7.3 + 1.0) / 730)
+    own_instance = replace(fact, cost=Cost(instances=1))
+    assert prices.fact_usd(own_instance, "us-east-1") == pytest.approx(0.0208 + 8 * 0.08 / 730)
 
 
 @pytest.mark.parametrize(
@@ -315,14 +319,38 @@ def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(
     assert checks.run("--yes", "--only", "ratio-refusal").code == 0
 
 
-def test_if_nobody_comes_back_the_end_of_the_instance_takes_the_large_volume_with_it(checks, lab):
-    crash(checks, when=lambda: "ModifyInstanceAttribute" in lab.faults.calls())
+def test_if_the_process_is_killed_at_any_call_the_large_volume_ends_with_its_instance(
+    checks, lab, monkeypatch
+):
+    """A volume of 1,000 GiB that nothing deletes would cost $100 a month."""
+    from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
+
+    made, kept = BaseClient._make_api_call, []
+
+    def call(client, operation, given):
+        answer = made(client, operation, given)
+        for volume in lab.fleet:
+            if volume.size_gib >= 1000:
+                owner = volume.attachment and lab.fleet.instances[volume.attachment.instance_id]
+                kept.append(owner is not None and volume.volume_id in owner.own_volumes)
+        return answer
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    checks.answer("large-publishes")
+
+    assert len(kept) > 1
+    assert all(kept)
+
+
+def test_the_instance_of_the_large_volume_ends_itself_within_the_time_that_is_priced(checks, lab):
+    crash(checks, when=lambda: len(lab.fleet) > 0)
     with pytest.raises(Crash):
         checks.run("--yes", "--only", "large-publishes")
-    [large] = [each for each in lab.fleet if each.size_gib == 1000]
-    instance_id = large.attachment.instance_id
-    lab.fleet.terminate_instance(instance_id)
+    [instance] = lab.fleet.instances.values()
+    [fact] = [each for each in FACTS if each.name == "large-publishes"]
 
+    assert f"shutdown -h +{fact.minutes + prices.CLEAN_UP_MINUTES}" in instance.script
+    lab.fleet.terminate_instance(instance.instance_id)
     assert len(lab.fleet) == 0
 
 
@@ -619,11 +647,23 @@ def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, 
 # -- the pages
 
 
-def test_the_page_has_the_policy_that_all_facts_need():
+def test_the_page_has_the_policies_that_all_facts_need():
     page = (ROOT / "docs" / "aws-check.md").read_text()
-    shown = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    shown = [json.loads(part.partition("```")[0]) for part in page.split("```json\n")[1:]]
 
-    assert shown == iam_policy(Plan(facts=FACTS).actions)
+    actions = Plan(facts=FACTS).actions
+    assert shown == [iam_policy(actions), privileged_iam_policy(actions)]
+
+
+def test_nobody_gains_a_permission_or_a_key_of_others_by_the_policy_to_grant():
+    actions = Plan(facts=FACTS).actions
+    granted = {action for each in iam_policy(actions)["Statement"] for action in each["Action"]}
+    privileged = {action for each in privileged_iam_policy(actions)["Statement"] for action in each["Action"]}
+
+    assert granted | privileged == set(actions)
+    assert not granted & privileged
+    assert {"iam:CreateRole", "iam:PutRolePolicy", "sts:AssumeRole", "kms:TagResource"} <= privileged
+    assert [each for each in granted if each.startswith("iam:") and not each.startswith("iam:List")] == []
 
 
 def test_the_page_names_each_fact_and_that_it_never_ran():
@@ -636,17 +676,20 @@ def test_the_page_names_each_fact_and_that_it_never_ran():
 
 
 def test_the_policy_lets_nothing_be_changed_that_does_not_carry_the_tag_or_the_name():
-    statements = {each["Sid"]: each for each in iam_policy(Plan(facts=FACTS).actions)["Statement"]}
+    actions = Plan(facts=FACTS).actions
+    statements = [
+        each
+        for policy in (iam_policy(actions), privileged_iam_policy(actions))
+        for each in policy["Statement"]
+    ]
 
     changing = {"ec2:ModifyVolume", "ec2:DeleteVolume", "ec2:TerminateInstances", "kms:ScheduleKeyDeletion"}
-    assert changing <= set(statements["OwnByTag"]["Action"])
+    by_tag = {action for each in statements if each["Sid"] == "OwnByTag" for action in each["Action"]}
+    assert changing <= by_tag
     assert not any(
-        action in changing
-        for sid, each in statements.items()
-        if sid != "OwnByTag"
-        for action in each["Action"]
+        action in changing for each in statements if each["Sid"] != "OwnByTag" for action in each["Action"]
     )
-    assert all(each["Resource"] != "*" for sid, each in statements.items() if sid.startswith("OwnI"))
+    assert all(each["Resource"] != "*" for each in statements if each["Sid"].startswith("OwnI"))
 
 
 def test_the_deployed_roles_get_none_of_it():
