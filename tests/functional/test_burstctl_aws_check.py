@@ -383,6 +383,57 @@ def test_clean_up_from_another_machine_finds_by_tag(checks, lab):
     assert "nothing with the tag" in checks.run("--clean-up", "--yes").err
 
 
+def test_the_price_of_a_resumed_run_is_that_of_all_its_attempts(checks, lab):
+    facts = [fact for fact in FACTS if fact.name in ("balance-spacing", "ratio-refusal")]
+    each_usd = Plan(facts=facts).usd
+    only = [word for fact in facts for word in ("--only", fact.name)]
+    crash(checks, when=lambda: len(lab.fleet) > 1)
+    with pytest.raises(Crash):
+        checks.run("--yes", *only)
+
+    refused = checks.run("--resume", "--yes", "--ceiling", str(1.5 * each_usd))
+    assert refused.code == 4
+    assert f"${each_usd:.2f} of it before this attempt" in " ".join(refused.err.split())
+    assert "--ceiling" in refused.err
+    ran = checks.run("--resume", "--yes", "--json")
+
+    assert ran.code == 0
+    assert ran.document["most_usd"] == pytest.approx(2 * each_usd, abs=1e-3)
+    assert remains(lab) == []
+
+
+def test_clean_up_names_the_permission_without_which_it_finds_no_key(checks, lab):
+    crash(checks, when=lambda: lab.client("kms").list_keys()["Keys"])
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "encrypted-alarm")
+    for path in checks.desk.ledger_path.parent.glob("aws-check-*.json"):
+        path.unlink()
+    lab.faults.add(Fault(action="ListResourceTags", **(DENIED | {"code": "AccessDeniedException"})))
+
+    ran = checks.run("--clean-up", "--yes")
+
+    assert ran.code == 1
+    assert "grant kms:ListResourceTags" in " ".join(ran.err.split())
+    assert {kind for kind, _ in remains(lab)} == {"key"}
+    lab.faults.clear()
+    assert checks.run("--clean-up", "--yes").code == 0
+    assert remains(lab) == []
+
+
+def test_a_key_whose_own_policy_hides_its_tags_keeps_nothing_from_being_removed(checks, lab):
+    theirs = lab.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    crash(checks, when=lambda: len(lab.client("kms").list_keys()["Keys"]) > 1)
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "encrypted-alarm")
+    for path in checks.desk.ledger_path.parent.glob("aws-check-*.json"):
+        path.unlink()
+    denied = DENIED | {"code": "AccessDeniedException", "volume_ids": (theirs,)}
+    lab.faults.add(Fault(action="ListResourceTags", **denied))
+
+    assert checks.run("--clean-up", "--yes").code == 0
+    assert remains(lab) == [("key", theirs)]
+
+
 @pytest.mark.parametrize("then", ["--clean-up", "--resume"])
 @pytest.mark.parametrize(("action", "fact"), CREATING.items())
 def test_a_crash_between_the_intent_and_the_record_of_what_was_created_leaves_nothing(

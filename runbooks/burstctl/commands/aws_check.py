@@ -300,13 +300,19 @@ def _carry_out(desk: _Desk, run: RunFile, facts: Sequence[Fact]) -> Exit:
     paths = [prefix.with_name(f"{prefix.name}.{ending}") for ending in ("json", "md")]
     for path in paths:
         check_writable(path.absolute(), "--report")
-    if plan.usd > asked.ceiling_usd:
-        complain(f"it could cost ${plan.usd:.2f}, the ceiling is ${asked.ceiling_usd:.2f}: take fewer facts")
+    most_usd = run.most_usd + plan.usd
+    if facts and most_usd > asked.ceiling_usd:
+        before = f", ${run.most_usd:.2f} of it before this attempt" if run.most_usd else ""
+        next_step = "give a higher --ceiling, or --clean-up ends the run" if before else "take fewer facts"
+        complain(
+            f"it could cost ${most_usd:.2f}{before}, the ceiling is ${asked.ceiling_usd:.2f}: {next_step}"
+        )
         return _show_plan(asked, plan)
     say(in_words(plan), as_it_is=True)
     question = f"Create this in account {desk.account}, {desk.region}, for at most ${plan.usd:.2f}?"
     if facts and not is_confirmed(question, assumes_yes=asked.assumes_yes):
         return Exit.INTERRUPTED
+    run.most_usd = most_usd
     run.save()
     slot = HostSlot(minutes=plan.host_minutes)
     ended_by: Exit | None = None
@@ -335,7 +341,7 @@ def _report(desk: _Desk, run: RunFile, cleaned: Cleaned, paths: Sequence[Path]) 
         run=run,
         facts=facts,
         ended_s=desk.clock(),
-        most_usd=Plan(facts=facts, region=desk.region).usd,
+        most_usd=run.most_usd,
         is_aws=desk.is_aws,
         left=[(kind, key, reason) for (kind, key), reason in cleaned.left.items()],
     )
