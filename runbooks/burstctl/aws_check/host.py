@@ -1,8 +1,8 @@
 """The instances of a run: small, not reachable, and ended by themselves if nothing else ends them.
 
 One is shared; the large volume has its own, which lives for an hour. RunInstances creates their volumes, and
-they are deleted with them: a killed process leaves none behind. Each volume has its own load, which a script in the
-user data makes: random reads of 4 KiB, as sequential ones may be merged.
+they are deleted with them: a killed process leaves none behind. Each volume has its own load, which a script
+in the user data makes: random reads of 4 KiB, as sequential ones may be merged.
 """
 
 from collections.abc import Iterable, Mapping

@@ -48,7 +48,7 @@ _MOST_CEILING_USD: Final = 10.0
     cls=Command,
     examples=(
         ("burstctl aws-check --dry-run", "what it would create, for how much and how long"),
-        ("burstctl aws-check --only tag-condition --only zone-filter", "two facts, which take minutes"),
+        ("burstctl aws-check --only ratio-refusal --only zone-filter", "two facts, which take minutes"),
         ("burstctl aws-check --report shared/aws-check", "all; writes shared/aws-check.json and .md"),
         ("burstctl aws-check --resume", "go on after Ctrl-C or a crash"),
         ("burstctl aws-check --clean-up", "remove what an interrupted run has left"),
