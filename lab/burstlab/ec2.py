@@ -13,7 +13,6 @@ from burstlab.ec2_attach import attach_volume, detach_volume
 from burstlab.ec2_create import (
     create_volume,
     delete_volume,
-    modify_instance,
     run_instances,
     terminate_instances,
 )
@@ -61,7 +60,6 @@ class Ec2Api:
             "ModifyVolume": partial(modify_volume, fleet),
             "AttachVolume": partial(attach_volume, fleet),
             "DetachVolume": partial(detach_volume, fleet),
-            "ModifyInstanceAttribute": partial(modify_instance, fleet),
             "CreateVolume": partial(create_volume, fleet),
             "DeleteVolume": partial(delete_volume, fleet),
             "RunInstances": partial(run_instances, fleet),
@@ -78,8 +76,6 @@ class Ec2Api:
         if call.action == "DescribeInstanceTypes":
             types = set(_types_asked(form(call.body)))
             return bool(types) and types <= INSTANCE_TYPES.keys()
-        if call.action == "ModifyInstanceAttribute":
-            return self._known(form(call.body).get("InstanceId", ""))
         if call.action == "DescribeInstances":
             asked = members(form(call.body), "InstanceId")
             return not asked or any(self._known(instance_id) for instance_id in asked)

@@ -101,18 +101,6 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     return xml(told, "item")
 
 
-def modify_instance(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
-    """The elements of a ModifyInstanceAttribute answer: which volumes are deleted with the instance."""
-    instance_id = parameters["InstanceId"]
-    own = fleet.instances[instance_id].own_volumes
-    for mapping in structures(parameters, "BlockDeviceMapping"):
-        for volume in fleet.attached_to(instance_id):
-            if volume.attachment is not None and volume.attachment.device == mapping["DeviceName"]:
-                is_own = mapping["Ebs.DeleteOnTermination"] == "true"
-                (own.add if is_own else own.discard)(volume.volume_id)
-    return "<return>true</return>"
-
-
 def play_script(fleet: LabFleet, instance: LabInstance, volume_id: str, device: str) -> None:
     """Let the loads begin that the instance's script has for a device, which appears now."""
     at = fleet.clock.now()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 from aws_checks import TAG, AwsChecks, Crash, answers, fact_of, remains
@@ -11,8 +12,8 @@ from published import check_document
 
 from burstctl.aws_check import prices, run_file
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.facts import FACTS
-from burstctl.aws_check.permissions import iam_policy
+from burstctl.aws_check.facts import FACTS, balance_after_return
+from burstctl.aws_check.permissions import iam_policy, privileged_iam_policy
 from burstctl.aws_check.plan import Plan
 from burstctl.aws_check.resources import KINDS
 from burstctl.commands import aws_check
@@ -75,7 +76,7 @@ def test_the_plan_states_price_and_time_on_80_columns_and_creates_nothing(checks
     ran = checks.run("--dry-run")
 
     assert ran.code == 0
-    assert "At most $0.2" in ran.out
+    assert "At most $0.3" in ran.out
     assert "never run on AWS" in ran.out
     assert max(map(len, ran.out.splitlines())) <= COLUMNS
     assert lab.faults.calls() == {}
@@ -87,6 +88,7 @@ def test_the_plan_as_a_document_has_the_policy_to_grant(checks, lab):
     assert [fact["name"] for fact in document["facts"]] == ["ratio-refusal"]
     assert document["host_usd"] == 0
     assert document["iam_policy"] == iam_policy(document["actions"])
+    assert document["privileged_iam_policy"] is None
     assert checks.run("--list", "--json").document["region"] is None
 
 
@@ -101,7 +103,7 @@ def test_what_could_cost_more_than_the_ceiling_is_not_begun(checks, lab):
     ran = checks.run("--yes", "--ceiling", "0.1")
 
     assert ran.code == 4
-    assert "it could cost $0.2" in ran.err
+    assert "it could cost $0.3" in ran.err
     assert remains(lab) == []
 
 
@@ -123,6 +125,8 @@ def test_the_price_is_that_of_all_resources_for_all_the_time():
 
     assert prices.fact_usd(fact, "us-east-1") == pytest.approx((7.3 + 1.0) / 730)
     assert prices.fact_usd(fact, "eu-west-1") == pytest.approx(2 * (7.3 + 1.0) / 730)
+    own_instance = replace(fact, cost=Cost(instances=1))
+    assert prices.fact_usd(own_instance, "us-east-1") == pytest.approx(0.0208 + 8 * 0.08 / 730)
 
 
 @pytest.mark.parametrize(
@@ -315,14 +319,38 @@ def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(
     assert checks.run("--yes", "--only", "ratio-refusal").code == 0
 
 
-def test_if_nobody_comes_back_the_end_of_the_instance_takes_the_large_volume_with_it(checks, lab):
-    crash(checks, when=lambda: "ModifyInstanceAttribute" in lab.faults.calls())
+def test_if_the_process_is_killed_at_any_call_the_large_volume_ends_with_its_instance(
+    checks, lab, monkeypatch
+):
+    """A volume of 1,000 GiB that nothing deletes would cost $100 a month."""
+    from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
+
+    made, kept = BaseClient._make_api_call, []
+
+    def call(client, operation, given):
+        answer = made(client, operation, given)
+        for volume in lab.fleet:
+            if volume.size_gib >= 1000:
+                owner = volume.attachment and lab.fleet.instances[volume.attachment.instance_id]
+                kept.append(owner is not None and volume.volume_id in owner.own_volumes)
+        return answer
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    checks.answer("large-publishes")
+
+    assert len(kept) > 1
+    assert all(kept)
+
+
+def test_the_instance_of_the_large_volume_ends_itself_within_the_time_that_is_priced(checks, lab):
+    crash(checks, when=lambda: len(lab.fleet) > 0)
     with pytest.raises(Crash):
         checks.run("--yes", "--only", "large-publishes")
-    [large] = [each for each in lab.fleet if each.size_gib == 1000]
-    instance_id = large.attachment.instance_id
-    lab.fleet.terminate_instance(instance_id)
+    [instance] = lab.fleet.instances.values()
+    [fact] = [each for each in FACTS if each.name == "large-publishes"]
 
+    assert f"shutdown -h +{fact.minutes + prices.CLEAN_UP_MINUTES}" in instance.script
+    lab.fleet.terminate_instance(instance.instance_id)
     assert len(lab.fleet) == 0
 
 
@@ -353,6 +381,57 @@ def test_clean_up_from_another_machine_finds_by_tag(checks, lab):
     assert checks.run("--clean-up", answer="yes").code == 0
     assert remains(lab) == []
     assert "nothing with the tag" in checks.run("--clean-up", "--yes").err
+
+
+def test_the_price_of_a_resumed_run_is_that_of_all_its_attempts(checks, lab):
+    facts = [fact for fact in FACTS if fact.name in ("balance-spacing", "ratio-refusal")]
+    each_usd = Plan(facts=facts).usd
+    only = [word for fact in facts for word in ("--only", fact.name)]
+    crash(checks, when=lambda: len(lab.fleet) > 1)
+    with pytest.raises(Crash):
+        checks.run("--yes", *only)
+
+    refused = checks.run("--resume", "--yes", "--ceiling", str(1.5 * each_usd))
+    assert refused.code == 4
+    assert f"${each_usd:.2f} of it before this attempt" in " ".join(refused.err.split())
+    assert "--ceiling" in refused.err
+    ran = checks.run("--resume", "--yes", "--json")
+
+    assert ran.code == 0
+    assert ran.document["most_usd"] == pytest.approx(2 * each_usd, abs=1e-3)
+    assert remains(lab) == []
+
+
+def test_clean_up_names_the_permission_without_which_it_finds_no_key(checks, lab):
+    crash(checks, when=lambda: lab.client("kms").list_keys()["Keys"])
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "encrypted-alarm")
+    for path in checks.desk.ledger_path.parent.glob("aws-check-*.json"):
+        path.unlink()
+    lab.faults.add(Fault(action="ListResourceTags", **(DENIED | {"code": "AccessDeniedException"})))
+
+    ran = checks.run("--clean-up", "--yes")
+
+    assert ran.code == 1
+    assert "grant kms:ListResourceTags" in " ".join(ran.err.split())
+    assert {kind for kind, _ in remains(lab)} == {"key"}
+    lab.faults.clear()
+    assert checks.run("--clean-up", "--yes").code == 0
+    assert remains(lab) == []
+
+
+def test_a_key_whose_own_policy_hides_its_tags_keeps_nothing_from_being_removed(checks, lab):
+    theirs = lab.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    crash(checks, when=lambda: len(lab.client("kms").list_keys()["Keys"]) > 1)
+    with pytest.raises(Crash):
+        checks.run("--yes", "--only", "encrypted-alarm")
+    for path in checks.desk.ledger_path.parent.glob("aws-check-*.json"):
+        path.unlink()
+    denied = DENIED | {"code": "AccessDeniedException", "volume_ids": (theirs,)}
+    lab.faults.add(Fault(action="ListResourceTags", **denied))
+
+    assert checks.run("--clean-up", "--yes").code == 0
+    assert remains(lab) == [("key", theirs)]
 
 
 @pytest.mark.parametrize("then", ["--clean-up", "--resume"])
@@ -497,6 +576,68 @@ def test_a_fault_of_aws_is_no_answer(checks, lab, fact, code):
     assert (fact_of(ran.document, fact)["outcome"], ran.code) == ("failed", 3)
 
 
+@pytest.fixture
+def late_records(monkeypatch):
+    """After each ModifyVolume, DescribeVolumesModifications repeats its answer from before for two looks."""
+    from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
+
+    made, before, stale = BaseClient._make_api_call, {}, []
+
+    def call(client, operation, given):
+        answer = made(client, operation, given)
+        if operation == "ModifyVolume":
+            stale[:] = [before.get("answer", answer | {"VolumesModifications": []})] * 2
+        if operation == "DescribeVolumesModifications":
+            if stale:
+                return stale.pop()
+            before["answer"] = answer
+        return answer
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+
+
+@pytest.mark.parametrize(
+    ("fact", "answer"),
+    [
+        ("modification-quota", "4 accepted, then VolumeModificationRateExceeded, which says until when"),
+        ("no-op-counts", "counts"),
+        ("balance-after-return", "kept"),
+    ],
+)
+@pytest.mark.usefixtures("late_records")
+def test_a_record_of_the_modification_before_is_not_taken_for_this_one(checks, lab, fact, answer):
+    assert checks.answer(fact) == answer
+
+
+def test_times_of_a_modification_are_not_those_of_the_one_before(checks, lab, late_records, monkeypatch):
+    journeys, judge = [], balance_after_return.judge
+    monkeypatch.setattr(
+        balance_after_return, "judge", lambda journey: journeys.append(journey) or judge(journey)
+    )
+
+    checks.answer("balance-after-return")
+
+    assert journeys[-1].turned_s > journeys[-1].there_s
+
+
+def test_a_record_that_one_look_does_not_show_is_not_gone(checks, lab, monkeypatch):
+    from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
+
+    made, completed = BaseClient._make_api_call, []
+
+    def call(client, operation, given):
+        answer = made(client, operation, given)
+        for record in answer.get("VolumesModifications", ()):
+            completed.extend([1] if record["ModificationState"] == "completed" else [])
+        if operation == "DescribeVolumesModifications" and len(completed) in (3, 5):
+            return answer | {"VolumesModifications": []}
+        return answer
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+
+    assert checks.answer("record-lifetime") == "for 60 min or longer"
+
+
 def test_a_run_file_that_cannot_be_read_is_named(checks, lab):
     path = checks.desk.ledger_path.parent / "aws-check-20261120t180000z-0000.json"
     path.parent.mkdir(parents=True)
@@ -557,11 +698,23 @@ def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, 
 # -- the pages
 
 
-def test_the_page_has_the_policy_that_all_facts_need():
+def test_the_page_has_the_policies_that_all_facts_need():
     page = (ROOT / "docs" / "aws-check.md").read_text()
-    shown = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    shown = [json.loads(part.partition("```")[0]) for part in page.split("```json\n")[1:]]
 
-    assert shown == iam_policy(Plan(facts=FACTS).actions)
+    actions = Plan(facts=FACTS).actions
+    assert shown == [iam_policy(actions), privileged_iam_policy(actions)]
+
+
+def test_nobody_gains_a_permission_or_a_key_of_others_by_the_policy_to_grant():
+    actions = Plan(facts=FACTS).actions
+    granted = {action for each in iam_policy(actions)["Statement"] for action in each["Action"]}
+    privileged = {action for each in privileged_iam_policy(actions)["Statement"] for action in each["Action"]}
+
+    assert granted | privileged == set(actions)
+    assert not granted & privileged
+    assert {"iam:CreateRole", "iam:PutRolePolicy", "sts:AssumeRole", "kms:TagResource"} <= privileged
+    assert [each for each in granted if each.startswith("iam:") and not each.startswith("iam:List")] == []
 
 
 def test_the_page_names_each_fact_and_that_it_never_ran():
@@ -574,17 +727,20 @@ def test_the_page_names_each_fact_and_that_it_never_ran():
 
 
 def test_the_policy_lets_nothing_be_changed_that_does_not_carry_the_tag_or_the_name():
-    statements = {each["Sid"]: each for each in iam_policy(Plan(facts=FACTS).actions)["Statement"]}
+    actions = Plan(facts=FACTS).actions
+    statements = [
+        each
+        for policy in (iam_policy(actions), privileged_iam_policy(actions))
+        for each in policy["Statement"]
+    ]
 
     changing = {"ec2:ModifyVolume", "ec2:DeleteVolume", "ec2:TerminateInstances", "kms:ScheduleKeyDeletion"}
-    assert changing <= set(statements["OwnByTag"]["Action"])
+    by_tag = {action for each in statements if each["Sid"] == "OwnByTag" for action in each["Action"]}
+    assert changing <= by_tag
     assert not any(
-        action in changing
-        for sid, each in statements.items()
-        if sid != "OwnByTag"
-        for action in each["Action"]
+        action in changing for each in statements if each["Sid"] != "OwnByTag" for action in each["Action"]
     )
-    assert all(each["Resource"] != "*" for sid, each in statements.items() if sid.startswith("OwnI"))
+    assert all(each["Resource"] != "*" for each in statements if each["Sid"].startswith("OwnI"))
 
 
 def test_the_deployed_roles_get_none_of_it():

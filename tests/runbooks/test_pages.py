@@ -31,7 +31,7 @@ PASSED = {0, 3, 4}
 
 NOT_RUN = {
     "burstctl aws-check": "waits for hours; tests/functional/test_aws_check_facts.py lets them go by",
-    "burstctl aws-check --only tag-condition --only zone-filter": "waits too; the same test tries both",
+    "burstctl aws-check --only ratio-refusal --only zone-filter": "waits too; the same test tries both",
     "make demo": "takes minutes; tests/e2e plays its first half hour",
     "make test": "is what runs this",
 }

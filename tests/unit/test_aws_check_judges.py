@@ -28,7 +28,7 @@ from burstctl.aws_check.facts import (
 from burstctl.aws_check.facts.attach_while_modifying import Attempt
 from burstctl.aws_check.facts.balance_delay import Seen
 from burstctl.aws_check.facts.shown_while_modifying import Look
-from burstctl.aws_check.host import user_data
+from burstctl.aws_check.host import SHARED_GIB, user_data
 from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.paging import Page
 from burstctl.aws_check.plan import Plan
@@ -164,7 +164,7 @@ def test_a_result_survives_its_process():
 
 
 def test_the_instance_ends_itself_and_leaves_the_idle_volume_alone():
-    script = user_data(195)
+    script = user_data(195, SHARED_GIB)
 
     assert script.splitlines()[1] == "shutdown -h +195"
     assert "/dev/sdf" in script

@@ -12,7 +12,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from burstctl.aws_check.fact import NotMeasured
-from burstctl.aws_check.host import DEVICES, Host, launch_request
+from burstctl.aws_check.host import SHARED_GIB, Host, launch_request
 from burstctl.aws_check.resources import KINDS, PREFIX, Client, run_of, tags
 from burstctl.aws_check.run_file import RunFile
 from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
@@ -206,19 +206,27 @@ class Bench:
         Raises:
             NotMeasured: AWS refused it, or it failed.
         """
+        before = self.modification(volume_id)
         if (refusal := self.modify(volume_id, **asked)) is not None:
             raise NotMeasured(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
-        record = yield from self.completed(volume_id)
+        record = yield from self.completed(volume_id, before)
         return record["StartTime"].timestamp(), record["EndTime"].timestamp()
 
-    def completed(self, volume_id: str) -> Generator[float, None, dict[str, Any]]:
-        """Wait until the modification in progress is over."""
+    def completed(
+        self, volume_id: str, before: Mapping[str, Any] | None
+    ) -> Generator[float, None, dict[str, Any]]:
+        """Wait until a modification that began after the one in the record ``before`` is over.
+
+        AWS may show the previous record for a while after it has accepted the next modification.
+        """
         while True:
             yield LOOK_EVERY_S
             record = self.modification(volume_id)
-            if record is not None and record["ModificationState"] == "completed":
+            if record is None or (before is not None and record["StartTime"] <= before["StartTime"]):
+                continue
+            if record["ModificationState"] == "completed":
                 return record
-            if record is not None and record["ModificationState"] == "failed":
+            if record["ModificationState"] == "failed":
                 raise NotMeasured(f"the modification failed: {record.get('StatusMessage')}; run it again")
 
     def until(self, is_so: Callable[[], bool], most_s: float, what: str = "the volume") -> Waiting:
@@ -245,7 +253,7 @@ class Bench:
         if slot.host is None:
             slot.is_launching = True
             try:
-                slot.host = yield from self._launched()
+                slot.host = yield from self._launched(HOST_OWNER, slot.minutes, SHARED_GIB)
             except Exception as error:
                 slot.failure = error
                 raise
@@ -253,15 +261,24 @@ class Bench:
                 slot.is_launching = False
         return slot.host
 
-    def _launched(self) -> Generator[float, None, Host]:
-        request = launch_request(self.run.run_id, self.slot.minutes, self.run.subnet)
+    def instance(self, minutes: int, gib: Mapping[str, int]) -> Generator[float, None, Host]:
+        """Launch an instance for this fact alone, which ends itself and its gp2 volumes after ``minutes``.
+
+        Args:
+            minutes: From the launch.
+            gib: The sizes of the volumes by device.
+        """
+        return (yield from self._launched(self.owner, minutes, gib))
+
+    def _launched(self, owner: str, minutes: int, gib: Mapping[str, int]) -> Generator[float, None, Host]:
+        request = launch_request(self.run.run_id, minutes, self.run.subnet, gib)
         launched_s = self.now_s()
 
         def launch() -> str:
             return str(self.ec2.run_instances(**request)["Instances"][0]["InstanceId"])
 
         try:
-            instance_id = self._create("instance", HOST_OWNER, launch)
+            instance_id = self._create("instance", owner, launch)
         except ClientError as error:
             if Refusal.of(error).code == "VPCIdNotSpecified":
                 raise NotMeasured(f"{self.run.region} has no default VPC: give --subnet") from error
@@ -273,13 +290,13 @@ class Bench:
             state = told.get("State", {}).get("Name")
             if state == "running":
                 volumes = self._volumes_of(instance_id)
-            if volumes.keys() >= DEVICES:
+            if volumes.keys() >= gib.keys():
                 break
             if self.now_s() >= launched_s + _BOOT_S or state in ("shutting-down", "terminated"):
                 reason = told.get("StateReason", {}).get("Message", "no reason given")
                 raise NotMeasured(f"the instance does not run ({reason}): try another --subnet or Region")
         for volume_id in volumes.values():
-            self.run.created(self.run.intend("volume", HOST_OWNER, self.now_s()), volume_id)
+            self.run.created(self.run.intend("volume", owner, self.now_s()), volume_id)
         self.note(f"{instance_id} runs, with {len(volumes)} volumes")
         return Host(
             instance_id=instance_id,

@@ -60,7 +60,7 @@ def remove(
         try:
             _learn_ids(run, kind, known, client, everything=owner is None)
         except AWS_ERRORS as error:
-            left[kind.name, "unknown"] = f"could not be listed: {explain(error)}"
+            left[kind.name, "unknown"] = f"could not be listed: {_why(error, kind)}"
         for resource in run.left:
             if resource.kind == kind.name and resource.id and owner in (None, resource.owner):
                 reason = _remove_one(run, kind, resource, client, removed, now_s)
@@ -78,7 +78,13 @@ def found_by_tag(client: Client) -> Iterator[tuple[str, str, str] | tuple[str, s
                 if run_id := run_of(kind, client, resource_id):
                     yield kind.name, resource_id, run_id
         except AWS_ERRORS as error:
-            yield kind.name, str(explain(error)), None
+            yield kind.name, _why(error, kind), None
+
+
+def _why(error: Exception, kind: Kind) -> str:
+    """What went wrong in a call of the kind's service, with the action as IAM names it."""
+    operation = error.operation_name if isinstance(error, ClientError) else ""
+    return str(explain(error, f"{kind.service}:{operation}" if operation else ""))
 
 
 def _learn_ids(run: RunFile, kind: Kind, known: list[Resource], client: Client, *, everything: bool) -> None:
@@ -122,7 +128,7 @@ def _remove_one(
         kind.delete(client, resource.id)
         resource.is_deleted = True
     except ClientError as error:
-        return None if is_gone(error) else str(explain(error))
+        return None if is_gone(error) else _why(error, kind)
     except AWS_ERRORS as error:
-        return str(explain(error))
+        return _why(error, kind)
     return "its deletion is under way"

@@ -45,6 +45,7 @@ class Outcome(StrEnum):
 class Cost:
     """What a fact creates, at most, for as long as it lasts."""
 
+    instances: int = 0
     gp2_gib: int = 0
     gp3_gib: int = 0
     kms_keys: int = 0

@@ -1,10 +1,11 @@
-"""The one instance of a run: small, without network access to it, and ended by itself if nothing else does.
+"""The instances of a run: small, not reachable, and ended by themselves if nothing else ends them.
 
-Its volumes are created with it and deleted with it. Each has a load of its own, which a script in its user
-data makes: random reads of 4 KiB, as sequential ones may be merged into fewer operations.
+One is shared; the large volume has its own, which lives for an hour. RunInstances creates their volumes, and
+they are deleted with them: a killed process leaves none behind. Each volume has its own load, which a script
+in the user data makes: random reads of 4 KiB, as sequential ones may be merged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,9 @@ INSTANCE_TYPE: Final = "t3.small"
 IMAGE: Final = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
 ROOT_DEVICE: Final = "/dev/xvda"
 HOST_ROOT_GIB: Final = 8
+CLEAN_UP_MINUTES: Final = 15
+"""So long the removal may take; an instance ends itself after it."""
+
 DRAIN_S: Final = 20 * 60
 """So long the drained volumes are read as fast as they can be."""
 
@@ -22,19 +26,18 @@ IDLE: Final = "/dev/sdg"
 RETURNED: Final = "/dev/sdh"
 RESIZED: Final = "/dev/sdi"
 LARGE: Final = "/dev/sdm"
-"""Where a large volume is attached later; the script waits for it."""
-
 SPARES: Final = ("/dev/sdj", "/dev/sdk", "/dev/sdl")
 """Where the fact about attachments attaches a volume in each of its attempts."""
 
-_GIB: Final[Mapping[str, int]] = {ACTIVE: 1, IDLE: 2, RETURNED: 100, RESIZED: 40}
-DEVICES: Final = frozenset(_GIB)
-HOST_GP2_GIB: Final = sum(_GIB.values())
+SHARED_GIB: Final[Mapping[str, int]] = {ACTIVE: 1, IDLE: 2, RETURNED: 100, RESIZED: 40}
+"""The gp2 volumes of the shared instance by device, in GiB."""
+
+HOST_GP2_GIB: Final = sum(SHARED_GIB.values())
 _DRAINED: Final = (RETURNED, RESIZED)
 _FAST_IOPS: Final = 3000
 
 ACTIONS: Final = ("ec2:RunInstances", "ec2:DescribeInstances", "ec2:TerminateInstances", "ssm:GetParameters")
-"""What the host needs beside the actions of each fact."""
+"""What an instance needs beside the other actions of a fact."""
 
 _READER: Final = """\
 import mmap, os, random, sys, time
@@ -57,8 +60,8 @@ class Host:
     volumes: Mapping[str, str]
 
 
-def launch_request(run_id: str, minutes: int, subnet: str | None) -> dict[str, Any]:
-    """The parameters of RunInstances."""
+def launch_request(run_id: str, minutes: int, subnet: str | None, gib: Mapping[str, int]) -> dict[str, Any]:
+    """The parameters of RunInstances, with gp2 volumes of ``gib`` by device."""
     interface: dict[str, Any] = {"DeviceIndex": 0, "AssociatePublicIpAddress": False}
     if subnet is not None:
         interface["SubnetId"] = subnet
@@ -73,21 +76,26 @@ def launch_request(run_id: str, minutes: int, subnet: str | None) -> dict[str, A
         "NetworkInterfaces": [interface],
         "BlockDeviceMappings": [
             _mapping(ROOT_DEVICE, HOST_ROOT_GIB, "gp3"),
-            *(_mapping(device, size_gib, "gp2") for device, size_gib in _GIB.items()),
+            *(_mapping(device, size_gib, "gp2") for device, size_gib in gib.items()),
         ],
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": tags(run_id)} for kind in ("instance", "volume")
         ],
-        "UserData": user_data(minutes),
+        "UserData": user_data(minutes, gib),
     }
 
 
-def user_data(minutes: int) -> str:
-    """The script; its lines ``# load DEVICE IOPS SECONDS`` say what it does, in turn on each device."""
+def user_data(minutes: int, devices: Iterable[str]) -> str:
+    """The script, which reads from all devices but the idle one.
+
+    Its lines ``# load DEVICE IOPS SECONDS`` say what it does, in turn on each device.
+    """
     lines = ["#!/bin/bash", f"shutdown -h +{minutes}", "cat > /tmp/reader.py <<'END'", f"{_READER}END"]
     lines += ["run() { until [ -b $1 ]; do sleep 1; done; python3 /tmp/reader.py $1 $2 $3; }"]
     rest_s = minutes * 60
-    for device in (ACTIVE, LARGE, *_DRAINED):
+    for device in devices:
+        if device == IDLE:
+            continue
         steps = [f"run {device} {rest_s} 1"]
         if device in _DRAINED:
             lines.append(f"# load {device} {_FAST_IOPS} {DRAIN_S}")

@@ -1,6 +1,10 @@
-"""The IAM policy of a run: it may create, and change or delete only what carries the run's tag."""
+"""The IAM policies of a run: it may create, and change or delete only what carries the run's tag.
+
+What would let its holder gain permissions is in a policy of its own, which few facts need.
+"""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from burstctl.aws_check.resources import PREFIX, ROLE_PATH, TAG
@@ -10,8 +14,6 @@ _TAGGED: Final = frozenset(
     {
         "ec2:AttachVolume",
         "ec2:DeleteVolume",
-        "ec2:DetachVolume",
-        "ec2:ModifyInstanceAttribute",
         "ec2:ModifyVolume",
         "ec2:TerminateInstances",
         "kms:ScheduleKeyDeletion",
@@ -30,11 +32,28 @@ _TAGS: Final = "ec2:CreateTags"
 """Allowed while something is created only: who may tag others' volumes could then delete them."""
 
 _ASSUME: Final = "sts:AssumeRole"
+_PRIVILEGED_SERVICES: Final = ("iam", "kms")
+"""A role with any policy can be created and assumed; any key can be tagged, then deleted by its tag."""
+
+
+def is_privileged(action: str) -> bool:
+    """Whether an action lets its holder gain permissions, or delete keys of others."""
+    service, _, operation = action.partition(":")
+    return action == _ASSUME or (service in _PRIVILEGED_SERVICES and not operation.startswith(_READS))
 
 
 def iam_policy(actions: Iterable[str]) -> dict[str, Any]:
-    """A policy document that allows these actions as narrowly as IAM lets it."""
-    left = set(actions)
+    """A policy document that allows these actions as narrowly as IAM lets it, without the privileged ones."""
+    return _document({each for each in actions if not is_privileged(each)})
+
+
+def privileged_iam_policy(actions: Iterable[str]) -> dict[str, Any] | None:
+    """A policy document for the privileged ones of these actions; None if there are none."""
+    found = {each for each in actions if is_privileged(each)}
+    return _document(found) if found else None
+
+
+def _document(left: AbstractSet[str]) -> dict[str, Any]:
     reads = {each for each in left if each.partition(":")[2].startswith(_READS)}
     tagged = left & _TAGGED
     named = {

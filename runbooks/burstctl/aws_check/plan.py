@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.host import ACTIONS as HOST_ACTIONS
-from burstctl.aws_check.host import HOST_GP2_GIB, INSTANCE_TYPE
+from burstctl.aws_check.host import CLEAN_UP_MINUTES, HOST_GP2_GIB, INSTANCE_TYPE
 from burstctl.aws_check.not_tried import NOT_TRIED
-from burstctl.aws_check.permissions import iam_policy
-from burstctl.aws_check.prices import CLEAN_UP_MINUTES, ELSEWHERE, fact_usd, host_usd, total_usd
+from burstctl.aws_check.permissions import iam_policy, is_privileged, privileged_iam_policy
+from burstctl.aws_check.prices import ELSEWHERE, fact_usd, host_usd, total_usd
 from burstctl.aws_check.resources import TAG
 from burstctl.paragraphs import COLUMNS, hang
 from burstwatch.core.prices import LIST_PRICES, US_EAST_1
@@ -80,6 +80,7 @@ def to_document(plan: Plan, *, ceiling_usd: float) -> dict[str, Any]:
         "host_usd": round(host_usd(plan.facts, plan.priced_region), 4),
         "actions": plan.actions,
         "iam_policy": iam_policy(plan.actions),
+        "privileged_iam_policy": privileged_iam_policy(plan.actions),
         "facts": [
             {
                 "name": fact.name,
@@ -133,6 +134,17 @@ def _sentences(plan: Plan) -> Iterator[str]:
         yield (
             f"One {INSTANCE_TYPE} without access from outside and {HOST_GP2_GIB} GiB of gp2 are created with"
             f" it and end with it; it ends itself after {plan.host_minutes} min."
+        )
+    for fact in plan.facts:
+        if fact.cost.instances:
+            yield (
+                f"{fact.name} has its own instance with {fact.cost.gp2_gib:,} GiB of gp2, which ends itself"
+                f" after {fact.minutes + CLEAN_UP_MINUTES} min."
+            )
+    if privileged := [fact.name for fact in plan.facts if any(map(is_privileged, fact.actions))]:
+        yield (
+            f"{', '.join(privileged)}: only with privileged_iam_policy of --dry-run --json, whose holder can"
+            " gain any permission; reported as not permitted without it."
         )
     yield (
         f"All that is created carries the tag {TAG} and is removed at the end, after Ctrl-C too; after a"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from burstctl.aws_check.fact import Fact
-from burstctl.aws_check.host import HOST_GP2_GIB, HOST_ROOT_GIB
+from burstctl.aws_check.host import CLEAN_UP_MINUTES, HOST_GP2_GIB, HOST_ROOT_GIB
 from burstwatch.core.prices import HOURS_PER_MONTH, US_EAST_1, Configuration, VolumeType, usd_per_month
 
 HOST_USD_PER_HOUR: Final = 0.0208
@@ -20,7 +20,6 @@ USD_PER_METRIC_READ: Final = 0.01 / 1000
 """GetMetricData, for each metric of each call; the first million requests of other calls are free."""
 
 ELSEWHERE: Final = 2.0
-CLEAN_UP_MINUTES: Final = 15
 
 _GP2: Final = Configuration(volume_type=VolumeType.GP2)
 _GP3: Final = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=125)
@@ -30,7 +29,8 @@ def fact_usd(fact: Fact, region: str) -> float:
     """Dollars that a fact costs at most, without the shared host."""
     cost, hours = fact.cost, (fact.minutes + CLEAN_UP_MINUTES) / 60
     per_month = (
-        usd_per_month(_GP2, cost.gp2_gib, US_EAST_1)
+        cost.instances * (HOST_USD_PER_HOUR * HOURS_PER_MONTH + usd_per_month(_GP3, HOST_ROOT_GIB, US_EAST_1))
+        + usd_per_month(_GP2, cost.gp2_gib, US_EAST_1)
         + usd_per_month(_GP3, cost.gp3_gib, US_EAST_1)
         + cost.kms_keys * KMS_KEY_USD_PER_MONTH
         + cost.alarms * ALARM_USD_PER_MONTH

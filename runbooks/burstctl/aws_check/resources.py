@@ -41,13 +41,14 @@ _GONE: Final = frozenset(
 )
 
 
-_CLOSED: Final = frozenset({"AccessDeniedException", "UnsupportedOperationException", "NotFoundException"})
+_DENIED: Final = "AccessDeniedException"
+_CLOSED: Final = frozenset({_DENIED, "UnsupportedOperationException", "NotFoundException"})
 """How KMS answers for keys of others and of AWS, which do not let everybody read their tags."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of resource.
+    """One kind of resource, of a ``service`` as IAM's actions name it.
 
     ``find`` yields the ids of those that carry our tag, of any run; ``run_of`` is the run whose tag one
     carries, None if AWS does not show it, ``NOBODY`` if it is there and no run can have created it. Of one
@@ -55,6 +56,7 @@ class Kind:
     """
 
     name: str
+    service: str
     find: Callable[[Client], Iterator[str]]
     run_of: Callable[[Client, str], str | None]
     delete: Callable[[Client, str], object]
@@ -195,22 +197,34 @@ def _delete_rule(client: Client, name: str) -> None:
 
 
 def _keys(client: Client) -> Iterator[str]:
+    """The keys with our tag; without those whose own policy does not let the caller read their tags.
+
+    Raises:
+        ClientError: no tags could be read and a request was denied: the permission is missing.
+    """
     kms = client("kms")
     marker: dict[str, str] = {}
+    denied: ClientError | None = None
+    can_read = False
     while True:
         page = kms.list_keys(**marker)
         for key in page["Keys"]:
             try:
                 is_ours = bool(_key_run(kms, key["KeyId"]))
+                can_read = True
             except ClientError as error:
-                if error.response["Error"]["Code"] not in _CLOSED:
+                code = error.response["Error"]["Code"]
+                if code not in _CLOSED or error.operation_name != "ListResourceTags":
                     raise
+                denied = error if code == _DENIED else denied
                 continue
             if is_ours:
                 yield key["KeyId"]
         if not page.get("Truncated"):
-            return
+            break
         marker = {"Marker": page["NextMarker"]}
+    if denied is not None and not can_read:
+        raise denied
 
 
 def _key_run(kms: Any, key_id: str) -> str | None:
@@ -251,37 +265,43 @@ KINDS: Final[Mapping[str, Kind]] = {
     for kind in (
         Kind(
             name="instance",
+            service="ec2",
             find=_instances,
             run_of=_run_of_instance,
             delete=lambda client, key: client("ec2").terminate_instances(InstanceIds=[key]),
         ),
         Kind(
             name="volume",
+            service="ec2",
             find=_volumes,
             run_of=_run_of_volume,
             delete=lambda client, key: client("ec2").delete_volume(VolumeId=key),
         ),
         Kind(
             name="alarm",
+            service="cloudwatch",
             find=_alarms,
             run_of=_run_of_alarm,
             delete=lambda client, key: client("cloudwatch").delete_alarms(AlarmNames=[key]),
         ),
         Kind(
             name="topic",
+            service="sns",
             find=_topics,
             run_of=_run_of_topic,
             delete=lambda client, key: client("sns").delete_topic(TopicArn=key),
         ),
-        Kind(name="rule", find=_rules, run_of=_run_of_rule, delete=_delete_rule),
+        Kind(name="rule", service="events", find=_rules, run_of=_run_of_rule, delete=_delete_rule),
         Kind(
             name="queue",
+            service="sqs",
             find=_queues,
             run_of=_run_of_queue,
             delete=lambda client, key: client("sqs").delete_queue(QueueUrl=key),
         ),
         Kind(
             name="key",
+            service="kms",
             find=_keys,
             run_of=lambda client, key: _key_run(client("kms"), key),
             delete=lambda client, key: client("kms").schedule_key_deletion(
@@ -289,7 +309,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             ),
             may_be_doubled=True,
         ),
-        Kind(name="role", find=_roles, run_of=_run_of_role, delete=_delete_role),
+        Kind(name="role", service="iam", find=_roles, run_of=_run_of_role, delete=_delete_role),
     )
 }
 """In the order in which they are deleted: an instance before its volumes."""

@@ -35,7 +35,10 @@ class Resource:
 
 @dataclass(slots=True, kw_only=True)
 class RunFile:
-    """One run; every change is written before the next call to AWS."""
+    """One run; every change is written before the next call to AWS.
+
+    ``most_usd`` is what all its attempts may have cost at most: the first, and each that resumed it.
+    """
 
     path: Path
     run_id: str
@@ -45,6 +48,7 @@ class RunFile:
     facts: list[str]
     subnet: str | None = None
     host_at_s: float | None = None
+    most_usd: float = 0.0
     resources: list[Resource] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
     is_over: bool = False
@@ -64,6 +68,7 @@ class RunFile:
             "facts": self.facts,
             "subnet": self.subnet,
             "host_at_s": self.host_at_s,
+            "most_usd": self.most_usd,
             "resources": [asdict(each) for each in self.resources],
             "results": {name: result.to_document() for name, result in self.results.items()},
             "is_over": self.is_over,

@@ -18,9 +18,9 @@ from burstctl.aws_check.bench import Bench, HostSlot
 from burstctl.aws_check.cleaning import Cleaned, clean_up, found_by_tag
 from burstctl.aws_check.fact import Fact, Outcome
 from burstctl.aws_check.facts import FACTS
+from burstctl.aws_check.host import CLEAN_UP_MINUTES
 from burstctl.aws_check.plan import Plan, choose, in_words, list_in_words
 from burstctl.aws_check.plan import to_document as plan_document
-from burstctl.aws_check.prices import CLEAN_UP_MINUTES
 from burstctl.aws_check.report import Finished, summary, to_document, to_markdown
 from burstctl.aws_check.resources import is_run_id
 from burstctl.aws_check.run_file import Resource, RunFile, open_directory, read_run, unfinished_runs
@@ -48,7 +48,7 @@ _MOST_CEILING_USD: Final = 10.0
     cls=Command,
     examples=(
         ("burstctl aws-check --dry-run", "what it would create, for how much and how long"),
-        ("burstctl aws-check --only tag-condition --only zone-filter", "two facts, which take minutes"),
+        ("burstctl aws-check --only ratio-refusal --only zone-filter", "two facts, which take minutes"),
         ("burstctl aws-check --report shared/aws-check", "all; writes shared/aws-check.json and .md"),
         ("burstctl aws-check --resume", "go on after Ctrl-C or a crash"),
         ("burstctl aws-check --clean-up", "remove what an interrupted run has left"),
@@ -300,13 +300,19 @@ def _carry_out(desk: _Desk, run: RunFile, facts: Sequence[Fact]) -> Exit:
     paths = [prefix.with_name(f"{prefix.name}.{ending}") for ending in ("json", "md")]
     for path in paths:
         check_writable(path.absolute(), "--report")
-    if plan.usd > asked.ceiling_usd:
-        complain(f"it could cost ${plan.usd:.2f}, the ceiling is ${asked.ceiling_usd:.2f}: take fewer facts")
+    most_usd = run.most_usd + plan.usd
+    if facts and most_usd > asked.ceiling_usd:
+        before = f", ${run.most_usd:.2f} of it before this attempt" if run.most_usd else ""
+        next_step = "give a higher --ceiling, or --clean-up ends the run" if before else "take fewer facts"
+        complain(
+            f"it could cost ${most_usd:.2f}{before}, the ceiling is ${asked.ceiling_usd:.2f}: {next_step}"
+        )
         return _show_plan(asked, plan)
     say(in_words(plan), as_it_is=True)
     question = f"Create this in account {desk.account}, {desk.region}, for at most ${plan.usd:.2f}?"
     if facts and not is_confirmed(question, assumes_yes=asked.assumes_yes):
         return Exit.INTERRUPTED
+    run.most_usd = most_usd
     run.save()
     slot = HostSlot(minutes=plan.host_minutes)
     ended_by: Exit | None = None
@@ -335,7 +341,7 @@ def _report(desk: _Desk, run: RunFile, cleaned: Cleaned, paths: Sequence[Path]) 
         run=run,
         facts=facts,
         ended_s=desk.clock(),
-        most_usd=Plan(facts=facts, region=desk.region).usd,
+        most_usd=run.most_usd,
         is_aws=desk.is_aws,
         left=[(kind, key, reason) for (kind, key), reason in cleaned.left.items()],
     )

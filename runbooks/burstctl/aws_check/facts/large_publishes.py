@@ -4,10 +4,12 @@ from typing import Final
 
 from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
-from burstctl.aws_check.host import ACTIVE, LARGE
+from burstctl.aws_check.host import ACTIONS as INSTANCE_ACTIONS
+from burstctl.aws_check.host import ACTIVE, CLEAN_UP_MINUTES, LARGE
 from burstwatch.core.samples import Series
 
-_SIZE_GIB: Final = 1000
+_MINUTES: Final = 45
+_GIB: Final = {LARGE: 1000, ACTIVE: 1}
 _QUIET_S: Final = 5 * 60
 _WATCHED_S: Final = 25 * 60
 _LEAST_ACTIVE: Final = 3
@@ -39,43 +41,26 @@ def judge(large: Series, active: Series, reads: Series) -> Measured:
 
 
 def measure(bench: Bench) -> Steps:
-    """Attach one where the script of the instance reads from it once a second."""
-    host = yield from bench.host()
-    volume_id = yield from bench.volume(_SIZE_GIB, zone=host.zone)
-    bench.check_ours("volume", volume_id)
-    bench.check_ours("instance", host.instance_id)
-    bench.ec2.attach_volume(VolumeId=volume_id, InstanceId=host.instance_id, Device=LARGE)
-    yield from bench.until(lambda: bench.described(volume_id)["State"] == "in-use", 120)
-    # so that it ends with the instance, which ends itself, if this process does not come back
-    ends_with_it = {"DeviceName": LARGE, "Ebs": {"DeleteOnTermination": True}}
-    bench.ec2.modify_instance_attribute(InstanceId=host.instance_id, BlockDeviceMappings=[ends_with_it])
+    """Launch an instance with one, from which its script reads once a second, and with a small one."""
+    own = yield from bench.instance(_MINUTES + CLEAN_UP_MINUTES, _GIB)
     since_s = bench.now_s() + _QUIET_S
     yield _QUIET_S + _WATCHED_S
-    bench.check_ours("volume", volume_id)
-    large, active = (bench.datapoints(each, since_s) for each in (volume_id, host.volumes[ACTIVE]))
-    reads = bench.datapoints(volume_id, since_s, "VolumeReadOps", "Sum")
-    bench.ec2.detach_volume(VolumeId=volume_id)
-    yield from bench.until(lambda: bench.described(volume_id)["State"] == "available", 300, "its detachment")
-    return judge(large, active, reads)
+    large, active = (bench.datapoints(own.volumes[device], since_s) for device in (LARGE, ACTIVE))
+    return judge(large, active, bench.datapoints(own.volumes[LARGE], since_s, "VolumeReadOps", "Sum"))
 
 
 FACT: Final = Fact(
     name="large-publishes",
     question="Does a gp2 of 1,000 GiB or more publish BurstBalance?",
     why="Older pages of AWS say no on Nitro, newer ones say 100. Its silence must not be a gap.",
-    minutes=45,
+    minutes=_MINUTES,
     actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
+        *INSTANCE_ACTIONS,
         "ec2:CreateTags",
         "ec2:DescribeVolumes",
-        "ec2:AttachVolume",
-        "ec2:ModifyInstanceAttribute",
-        "ec2:DetachVolume",
         "ec2:DeleteVolume",
         "cloudwatch:GetMetricData",
     ),
     measure=measure,
-    cost=Cost(gp2_gib=_SIZE_GIB, metrics_read=3),
-    needs_host=True,
+    cost=Cost(instances=1, gp2_gib=sum(_GIB.values()), metrics_read=3),
 )

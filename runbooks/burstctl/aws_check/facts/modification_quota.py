@@ -38,12 +38,12 @@ def judge(accepted: int, refusal: Refusal | None, first_s: float) -> Measured:
 def measure(bench: Bench) -> Steps:
     """Modify a volume to gp3 and back until AWS refuses."""
     volume_id = yield from bench.volume(1)
-    first_s = bench.now_s()
+    first_s, record = bench.now_s(), None
     for accepted in range(_MOST):
         refusal = bench.modify(volume_id, **_TARGETS[accepted % 2])
         if refusal is not None:
             return judge(accepted, refusal, first_s)
-        record = yield from bench.completed(volume_id)
+        record = yield from bench.completed(volume_id, record)
         first_s = record["StartTime"].timestamp() if accepted == 0 else first_s
     return judge(_MOST, None, first_s)
 

@@ -35,14 +35,15 @@ def measure(bench: Bench) -> Steps:
     if no_op is not None:
         return judge(no_op, 0)
     yield _RECORD_AFTER_S
-    if bench.modification(volume_id) is not None:
-        yield from bench.completed(volume_id)
+    record = bench.modification(volume_id)
+    if record is not None:
+        record = yield from bench.completed(volume_id, None)
     for accepted in range(_MOST):
         if (refusal := bench.modify(volume_id, **_TARGETS[accepted % 2])) is not None:
             if refusal.code == "IncorrectModificationState":
                 raise NotMeasured(f"refused for another reason ({refusal.code}): {refusal.message}")
             return judge(None, accepted)
-        yield from bench.completed(volume_id)
+        record = yield from bench.completed(volume_id, record)
     return judge(None, _MOST)
 
 
