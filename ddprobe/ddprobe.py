@@ -81,6 +81,7 @@ WAITS_IN_CLASSIC: Final = 49
 WAITS_IN_LITE: Final = 2
 """One for the data, one for the flush."""
 LITE_CREDITS: Final = 2
+BULK_CREDITS: Final = 5
 BULK_WRITES: Final = 2
 """A throughput limit shows in the size of a write. Limits let 0.1 s of bytes through at once: of a limit that
 makes dd take 1 s, that is 1 MiB, so it takes a second MiB to see it."""
@@ -1999,6 +2000,8 @@ class Facts(Values):
             return self.disk.quiet_s if self.disk else None
         if self.measured_s is not None:
             return self.measured_s
+        if self.bulk_s and self.has_lumps and (mean_s := self._mean_dd_s) is not None:
+            return mean_s
         if self.bulk_typical_s is not None:
             return self._dd_at(self.typical_s or 0.0, self.bulk_typical_s)
         delay_s = self.io_delay_s
@@ -2006,19 +2009,38 @@ class Facts(Values):
 
     @property
     def is_at_least(self) -> bool:
-        """Whether dd takes ``dd_s`` or longer: a write has not ended, or some writes waited and most did not.
+        """Whether dd takes ``dd_s`` or longer: a write has not ended, or only lumps of a limit were seen."""
+        if self.dd_s is None or not self.completed or self.level == "passive":
+            return self.dd_s is not None and (not self.completed or self.is_still)
+        return self.has_lumps and self.measured_s is None
 
-        A limit that hands out its operations in lumps delays a write for the whole lump: a short series sees
-        too few of these delays to know the pace.
+    @property
+    def has_lumps(self) -> bool:
+        """Whether a write waited and a later one did not: a limit that hands out operations in lumps.
+
+        It delays a write for the whole lump, so a short series sees too few of these delays for a pace.
         """
-        if self.dd_s is None or not self.completed or self.level != "lite":
-            return self.dd_s is not None and (
-                not self.completed or (self.level == "passive" and self.is_still)
-            )
-        if self.measured_s is not None or self.others_wait:
+        if self.level != "lite" or self.others_wait:
             return False
-        kinds = ((self.writes_s, SLOW_WRITE_S), (self.bulk_s, SLOW_ENOUGH_S["bulk"]))
-        return any(took_s and max(took_s) >= max(slow_s, 2 * median(took_s)) for took_s, slow_s in kinds)
+        return any(
+            took_s >= slow_s and min(series[number:]) <= took_s / 2
+            for series, slow_s in self._series
+            for number, took_s in enumerate(series)
+        )
+
+    @property
+    def _series(self) -> tuple[tuple[tuple[float, ...], float], ...]:
+        """Both kinds of writes, and from when on one of them is slow."""
+        return (self.writes_s, SLOW_WRITE_S), (self.bulk_s, SLOW_ENOUGH_S["bulk"])
+
+    @property
+    def _mean_dd_s(self) -> float | None:
+        """Seconds of dd if each of its operations takes the mean of ours; None if at most one was slow."""
+        slow = sum(took_s >= slow_s for series, slow_s in self._series for took_s in series)
+        if slow < 2:  # noqa: PLR2004 - one is chance
+            return None
+        operations = LITE_CREDITS * len(self.writes_s) + BULK_CREDITS * len(self.bulk_s)
+        return CLASSIC_CREDITS * (sum(self.writes_s) + sum(self.bulk_s)) / operations
 
     def _dd_at(self, lite_s: float, bulk_s: float) -> float:
         """Seconds of dd at the pace of these writes, less the burst that the limit lets through at once."""
@@ -2552,7 +2574,8 @@ class Probe:
         Otherwise the verdict would alternate between the estimate and the measured figure.
         """
         took_s = self.memory.climb_s
-        if not took_s or self._too_soon() is None or not is_near(trial.facts.dd_s, self.lines.warn_s):
+        both_near = is_near(took_s, self.lines.warn_s) and is_near(trial.facts.dd_s, self.lines.warn_s)
+        if not both_near or self._too_soon() is None:  # far from it, the disk has changed since
             return trial
         facts = Facts(**(vars(trial.facts) | {"measured_s": took_s}))
         return Trial(**(vars(trial) | {"facts": facts}))
