@@ -81,6 +81,7 @@ WAITS_IN_CLASSIC: Final = 49
 WAITS_IN_LITE: Final = 2
 """One for the data, one for the flush."""
 LITE_CREDITS: Final = 2
+BULK_CREDITS: Final = 5
 BULK_WRITES: Final = 2
 """A throughput limit shows in the size of a write. Limits let 0.1 s of bytes through at once: of a limit that
 makes dd take 1 s, that is 1 MiB, so it takes a second MiB to see it."""
@@ -111,6 +112,8 @@ SECOND_PASS_S: Final = 4.0
 """A look lasts at most so much longer, until a host with thousands of threads in D was seen twice."""
 STILL_S: Final = 1.0
 """Requests in the device and none completed for this long: a stall, at any limit."""
+NEAR_LINE: Final = 0.7
+"""From this share of --warn up to its inverse an estimate is too rough: a measured dd decides."""
 SLOW_WRITE_S: Final = 0.02
 """One lite write like that is chance, or the end of a lump of operations: as many more writes tell which."""
 QUEUEING_MS: Final = 50.0
@@ -533,6 +536,17 @@ def volume_id_of(model: str, serial: str) -> str | None:
 def find_site(path: str, within_s: float, volume_id: str | None = None) -> Site:
     """Map a path to its mount and disks."""
     return Lookup(path).site(time.monotonic() + within_s, volume_id)
+
+
+def find_allowed_site(options: Options, lookup: Lookup, until_s: float) -> Site:
+    """Map a path to its mount and disks; raise where it is missing or the options do not allow it."""
+    site = lookup.site(until_s, options.volume_id)
+    if options.level != "passive":
+        refuse_foreign(site, options.allow_fs)
+    if options.require_ebs and site.answered and not site.volume_ids:
+        device = site.partition or site.mount.source
+        raise UsageError(f"{lookup.path} is on {device}, which is no EBS volume (--require-ebs)")
+    return site
 
 
 class Lookup:
@@ -1281,6 +1295,7 @@ class Memory:
         self.healthy: dict[str, list[float]] = {"lite": [], "bulk": [], "classic": []}
         self.credits_total = 0.0
         self.classic_at_s = -1e9
+        self.climb_s = 0.0
         self._left, self._at_s = self.most, boot_clock()
         self.reload()
 
@@ -1301,6 +1316,8 @@ class Memory:
             self.healthy[word] = values[-HISTORY:]
         elif word == "credits" and len(values) == 4 and values[2] >= 0:  # noqa: PLR2004 - as save writes them
             self._left, self._at_s, self.credits_total, self.classic_at_s = values
+        elif word == "climb" and len(values) == 1 and values[0] >= 0:
+            self.climb_s = values[0]
 
     @property
     def most(self) -> float:
@@ -1329,6 +1346,14 @@ class Memory:
                 self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
 
         self._change(add)
+
+    def keep_climb(self, took_s: float) -> None:
+        """Remember the seconds of the last classic run of the ladder; 0 if it did not end."""
+
+        def keep() -> None:
+            self.climb_s = took_s
+
+        self._change(keep)
 
     def _change(self, work: Callable[[], None]) -> None:
         """Add to what is remembered now, and nobody else meanwhile."""
@@ -1360,6 +1385,7 @@ class Memory:
         lines.append(
             f"credits {self._left:.3f} {self._at_s:.3f} {self.credits_total:.3f} {self.classic_at_s:.3f}"
         )
+        lines.append(f"climb {self.climb_s:.6f}")
         self._rooms.write(self._name, "\n".join(lines) + "\n")
 
 
@@ -1911,6 +1937,7 @@ class Facts(Values):
     own_ios: int
     tasks: Tasks | None
     cpu_wait_s: float
+    measured_s: float | None
 
     @property
     def typical_s(self) -> float | None:
@@ -1971,10 +1998,49 @@ class Facts(Values):
             return self.elapsed_s
         if self.level == "passive" and self.is_still:
             return self.disk.quiet_s if self.disk else None
+        if self.measured_s is not None:
+            return self.measured_s
+        if self.bulk_s and self.has_lumps and (mean_s := self._mean_dd_s) is not None:
+            return mean_s
         if self.bulk_typical_s is not None:
             return self._dd_at(self.typical_s or 0.0, self.bulk_typical_s)
         delay_s = self.io_delay_s
         return None if delay_s is None else WAITS_IN_CLASSIC * delay_s
+
+    @property
+    def is_at_least(self) -> bool:
+        """Whether dd takes ``dd_s`` or longer: a write has not ended, or only lumps of a limit were seen."""
+        if self.dd_s is None or not self.completed or self.level == "passive":
+            return self.dd_s is not None and (not self.completed or self.is_still)
+        return self.has_lumps and self.measured_s is None
+
+    @property
+    def has_lumps(self) -> bool:
+        """Whether a write waited and a later one did not: a limit that hands out operations in lumps.
+
+        It delays a write for the whole lump, so a short series sees too few of these delays for a pace.
+        """
+        if self.level != "lite" or self.others_wait:
+            return False
+        return any(
+            took_s >= slow_s and min(series[number:]) <= took_s / 2
+            for series, slow_s in self._series
+            for number, took_s in enumerate(series)
+        )
+
+    @property
+    def _series(self) -> tuple[tuple[tuple[float, ...], float], ...]:
+        """Both kinds of writes, and from when on one of them is slow."""
+        return (self.writes_s, SLOW_WRITE_S), (self.bulk_s, SLOW_ENOUGH_S["bulk"])
+
+    @property
+    def _mean_dd_s(self) -> float | None:
+        """Seconds of dd if each of its operations takes the mean of ours; None if at most one was slow."""
+        slow = sum(took_s >= slow_s for series, slow_s in self._series for took_s in series)
+        if slow < 2:  # noqa: PLR2004 - one is chance
+            return None
+        operations = LITE_CREDITS * len(self.writes_s) + BULK_CREDITS * len(self.bulk_s)
+        return CLASSIC_CREDITS * (sum(self.writes_s) + sum(self.bulk_s)) / operations
 
     def _dd_at(self, lite_s: float, bulk_s: float) -> float:
         """Seconds of dd at the pace of these writes, less the burst that the limit lets through at once."""
@@ -2047,6 +2113,17 @@ def judge(facts: Facts, lines: Lines) -> Judgement:
     if paced:  # below the lines only the disk's own doing is worth a warning
         verdict = WARN if cause == EXHAUSTED_IDLE else OK
     return Judgement(verdict=verdict, cause=cause, reason=CAUSES[cause])
+
+
+def is_near(dd_s: float | None, line_s: float) -> bool:
+    """Whether an estimate is so near a line that only a measured dd can tell on which side it is."""
+    return dd_s is not None and NEAR_LINE * line_s <= dd_s <= line_s / NEAR_LINE
+
+
+def wants_classic(facts: Facts, judged: Judgement, lines: Lines, climb_s: float) -> bool:
+    """Whether the ladder goes on to classic after these lite writes."""
+    is_slow = (facts.typical_s or 0.0) >= climb_s or is_near(facts.dd_s, lines.warn_s)
+    return judged.verdict in (WARN, CRIT) or is_slow or is_paced(facts, lines)
 
 
 def is_paced(facts: Facts, lines: Lines) -> bool:
@@ -2183,6 +2260,7 @@ class Probe:
 
     def __init__(self, options: Options, site: Site, rooms: Rooms, heartbeat: Callable[[], None]) -> None:
         self.options, self.site, self.rooms, self._heartbeat = options, site, rooms, heartbeat
+        self.refusal: str | None = None
         self.memory = self._memory()
         self.watches = Watches(site.disks)
         self.lines = Lines(warn_s=options.warn, crit_s=options.crit, ratio=options.ratio)
@@ -2223,7 +2301,7 @@ class Probe:
         return Facts(
             level="passive", completed=True, given_up=False, elapsed_s=0.0, writes_s=(), bulk_s=(),
             failure=None, healthy_s=None, healthy_bulk_s=None, disk=disk, own_ios=0, tasks=tasks,
-            cpu_wait_s=0.0,
+            cpu_wait_s=0.0, measured_s=None,
         )  # fmt: skip
 
     def _observe(self, own_pid: int) -> Errand:
@@ -2331,6 +2409,7 @@ class Probe:
             own_ios=self._spent(level, progress).credits,
             tasks=tasks,
             cpu_wait_s=progress.cpu_wait_s,
+            measured_s=None,
         )
 
     def _spent(self, level: str, progress: Progress) -> Cost:
@@ -2376,6 +2455,8 @@ class Probe:
         options, until_s = self.options, time.monotonic() + options_deadline(self.options, started_s)
         if options.mode == "serve":
             self._follow_the_mount()
+        if self.refusal:
+            return self.unmeasured(self.refusal)
         if not self.site.answered:
             return self._unanswered(time.monotonic() - started_s)
         nvme = self._nvme()
@@ -2391,18 +2472,18 @@ class Probe:
         return self._write_and_climb(first, until_s, passive, nvme)
 
     def _follow_the_mount(self) -> None:
-        """Map the path anew when it did not answer, or something else has been mounted there since."""
+        """Look the path up again if it was refused, did not answer, or is now on another kind of mount."""
         site, mounts = self.site, parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
         mount = mount_of(site.path, mounts)
-        if site.answered and mount is not None and mount.dev == site.mount.dev:
+        known = (site.mount.dev, site.mount.read_only)
+        if site.answered and not self.refusal and mount and (mount.dev, mount.read_only) == known:
             return
+        self.refusal = None
         try:
             lookup = Lookup(site.path, self.rooms, writes=self.options.level != "passive")
-            self.site = lookup.site(time.monotonic() + STILL_S, self.options.volume_id)
-            refuse_foreign(self.site, self.options.allow_fs)
+            self.site = find_allowed_site(self.options, lookup, time.monotonic() + STILL_S)
         except ProbeError as fault:
-            say(f"ddprobe: {fault}")
-            self.site = Site(**(vars(self.site) | {"answered": False}))
+            self.refusal = str(fault)
         self.watches, self.memory = Watches(self.site.disks), self._memory()
 
     def _write_and_climb(
@@ -2422,16 +2503,20 @@ class Probe:
             return self._not_written(judged, _failed(first, trial), passive, nvme, trial)
         trials = [trial]
         skipped = [f"bulk: {trial.progress.no_bulk}"] if trial.progress.no_bulk else []
-        if ladder and trial.facts.completed and self._wants_more(trial.facts, judged):
+        wants_more = wants_classic(trial.facts, judged, self.lines, self.options.climb)
+        if ladder and trial.facts.completed and wants_more:
             refusal = self.affords("classic") or self._too_soon()
             lock = Lock(self.rooms, self.site.key)
             if refusal or self._take(lock, until_s) is not None:
                 skipped.append(refusal or "classic: the lock was taken in between")
                 lock.close()
+                trial = self._as_measured(trial)
+                trials, judged = [trial], judge(trial.facts, self.lines)
             else:
                 trial = self._charged("classic", lock, until_s, leave_early=True)
                 trials.append(trial)
                 classic = judge(trial.facts, self.lines)
+                self.memory.keep_climb((trial.facts.dd_s or 0.0) if trial.facts.completed else 0.0)
                 if classic.verdict == UNKNOWN:  # what was measured before it stands
                     skipped.append(_failed("classic", trial))
                     trial = first_trial
@@ -2483,9 +2568,17 @@ class Probe:
             self.memory.spend(spent - planned)
         return trial
 
-    def _wants_more(self, facts: Facts, judged: Judgement) -> bool:
-        is_slow = (facts.typical_s or 0.0) >= self.options.climb
-        return judged.verdict in (WARN, CRIT) or is_slow or is_paced(facts, self.lines)
+    def _as_measured(self, trial: Trial) -> Trial:
+        """Use the last classic run for an estimate near the line, while it may not be repeated.
+
+        Otherwise the verdict would alternate between the estimate and the measured figure.
+        """
+        took_s = self.memory.climb_s
+        both_near = is_near(took_s, self.lines.warn_s) and is_near(trial.facts.dd_s, self.lines.warn_s)
+        if not both_near or self._too_soon() is None:  # far from it, the disk has changed since
+            return trial
+        facts = Facts(**(vars(trial.facts) | {"measured_s": took_s}))
+        return Trial(**(vars(trial) | {"facts": facts}))
 
     def _too_soon(self) -> str | None:
         wait_s = self.memory.classic_at_s + self.options.classic_every - boot_clock()
@@ -2641,6 +2734,7 @@ def _seconds_of(facts: Facts) -> dict[str, Any]:
         "total_s": None if facts.level in ("passive", "lookup") else facts.elapsed_s,
         "dd_s": facts.dd_s,
         "dd_measured": facts.level == "classic",
+        "dd_at_least": facts.is_at_least,
         "io_delay_ms": None if facts.io_delay_s is None else 1000 * facts.io_delay_s,
         "healthy_s": facts.healthy_s,
         "ratio": facts.ratio,
@@ -2674,14 +2768,19 @@ def options_deadline(options: Options, started_s: float) -> float:
 # ---------------------------------------------------------------- words for people
 
 
-def headline(reading: dict[str, Any], most: int = 400) -> str:
-    """One line that says it all, and fits where it must."""
+def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
+    """One line that says it all, and fits where it must; ``by_path`` names the path and not its mount."""
     name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
-    verdict, mount = reading["verdict"].upper(), plain(reading["mount"] or reading["path"], 120)
+    verdict, mount = (
+        reading["verdict"].upper(),
+        plain((not by_path and reading["mount"]) or reading["path"], 120),
+    )
     if reading["cause"] == NOT_MEASURED:
         return f"{verdict} {mount}: {plain(reading['reason'], most)}"[:most]
     cause = "cause unknown (the disk keeps no counters)" if reading["cause"] == UNCLEAR else reading["cause"]
     text = f"{verdict} {mount} ({plain(name, 120)}): {cause}, {_dd_words(reading)}"
+    if not reading["dd_measured"] and any(why.startswith("bulk:") for why in reading["skipped"]):
+        text += ", throughput not measured (no room for 1 MiB)"
     disk, dstate = reading["disk"], reading["dstate"]
     if disk and disk["await_ms"] is not None and reading["verdict"] != OK:
         text += f", {disk['per_s']:.0f} I/Os a second of {duration(disk['await_ms'] / 1000)} each"
@@ -2712,10 +2811,11 @@ def _dd_words(reading: dict[str, Any]) -> str:
         return f"nothing has come back for {duration(reading['dd_s'])}"
     if not reading["completed"]:
         return f"a write has not ended in {duration(reading['dd_s'])}"
-    return f"dd {'took' if reading['dd_measured'] else 'would take'} {duration(reading['dd_s'])}"
+    would = "would take at least" if reading["dd_at_least"] else "would take"
+    return f"dd {'took' if reading['dd_measured'] else would} {duration(reading['dd_s'])}"
 
 
-def nagios_line(reading: dict[str, Any], lines: Lines) -> str:
+def nagios_line(reading: dict[str, Any], lines: Lines, *, by_path: bool = False) -> str:
     """The headline with performance data."""
     dd = "U" if reading["dd_s"] is None else f"{reading['dd_s']:.6f}s"
     data = [f"dd={dd};{lines.warn_s:g};{lines.crit_s:g};0"]
@@ -2723,7 +2823,8 @@ def nagios_line(reading: dict[str, Any], lines: Lines) -> str:
     data.append("io_delay=U;;;0" if delay_ms is None else f"io_delay={delay_ms:.3f}ms;;;0")
     data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
     data.append(f"credits={reading['credits_total']:.0f}c")
-    return f"DDPROBE {headline(reading).replace('|', '/')} | {' '.join(data)}"
+    words = headline(reading, by_path=by_path).replace("|", "/")
+    return f"DDPROBE {words} | {' '.join(data)}"
 
 
 EXITS: Final = {
@@ -2819,7 +2920,12 @@ def _seconds(milliseconds: float | None) -> float | None:
 
 
 def prom_text(readings: Sequence[dict[str, Any]]) -> str:
-    """All readings as a textfile for node_exporter: no timestamps, and labels of bounded number."""
+    """All readings as a textfile for node_exporter: no timestamps, and labels of bounded number.
+
+    Of several paths on one mount the worst reading counts: a series may be in a textfile only once.
+    """
+    by_badness = sorted(readings, key=lambda reading: BADNESS.index(reading["verdict"]))
+    readings = list({_labels(reading): reading for reading in by_badness}.values())
     lines = []
     for name, kind, help_text, value_of in PROM_METRICS:
         lines += [f"# HELP ddprobe_{name} {help_text}", f"# TYPE ddprobe_{name} {kind}"]
@@ -3325,7 +3431,7 @@ class Outlets:
 
     def __init__(self, options: Options, rooms: Rooms) -> None:
         self._options, self._rooms = options, rooms
-        self._newest: dict[str, dict[str, Any]] = {}
+        self._newest: dict[Probe | str, dict[str, Any]] = {}
         self._errands: dict[str, Errand] = {}
         self._files = {path for path in (options.json, options.prom) if path}
         self._writing: set[str] = set()
@@ -3345,9 +3451,9 @@ class Outlets:
         )
         self._events = Sender("event", options, web, RETRY_S) if options.event_bus else None
 
-    def publish(self, reading: dict[str, Any]) -> None:
-        """Send a reading everywhere it is wanted; memory first."""
-        options, self._newest[reading["path"]] = self._options, reading
+    def publish(self, reading: dict[str, Any], probe: Probe | None = None) -> None:
+        """Send a reading everywhere it is wanted; memory first. It replaces the last one of its probe."""
+        options, self._newest[probe or reading["path"]] = self._options, reading
         line = json_text(reading)
         self._rooms.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
         if options.json == "-":
@@ -3551,10 +3657,10 @@ class Resident:
         self._options, self._probes, self._outlets, self._notifier = options, probes, outlets, notifier
         now_s = time.monotonic()
         first_s = now_s + random_below(options.jitter)
-        self._write_s = {probe.site.path: first_s for probe in probes}
+        self._write_s = dict.fromkeys(probes, first_s)
         self._look_s = now_s + options.passive_every
-        self._named_s: dict[str, float] = {}
-        self._last: dict[str, tuple[str, str]] = {}
+        self._named_s: dict[Probe, float] = {}
+        self._last: dict[Probe, tuple[str, str]] = {}
 
     def stop(self, *_: object) -> None:
         self._notifier.stopping = True
@@ -3580,8 +3686,8 @@ class Resident:
             for probe in self._probes:
                 self._look(probe)
         for probe in self._probes:
-            if time.monotonic() >= self._write_s[probe.site.path]:
-                self._write_s[probe.site.path] = time.monotonic() + self._options.interval
+            if time.monotonic() >= self._write_s[probe]:
+                self._write_s[probe] = time.monotonic() + self._options.interval
                 self._tell(probe, probe.run(time.monotonic(), skip_look=True))
         self._outlets.pump()
         reap()
@@ -3591,24 +3697,25 @@ class Resident:
         probe.watches.look(even_if_just_done=True)
         judged = judge(probe.passive_facts(probe.watches.sickest(), None), probe.lines)
         probe.watches.restart()
-        path, now_s = probe.site.path, time.monotonic()
+        now_s = time.monotonic()
         if judged.verdict not in (WARN, CRIT):
             return
         if judged.cause == STALLED:
-            self._write_s[path] = max(self._write_s[path], now_s + self._options.passive_every)
-        known = SEVERITIES.index(self._last.get(path, (OK, ""))[0]) if path in self._last else 0
+            self._write_s[probe] = max(self._write_s[probe], now_s + self._options.passive_every)
+        known = SEVERITIES.index(self._last.get(probe, (OK, ""))[0]) if probe in self._last else 0
         changed = SEVERITIES.index(judged.verdict) > known
-        if changed or now_s - self._named_s.get(path, -1e9) >= self._options.interval:
-            self._named_s[path] = now_s
+        if changed or now_s - self._named_s.get(probe, -1e9) >= self._options.interval:
+            self._named_s[probe] = now_s
             self._tell(probe, probe.passive_reading())
 
     def _tell(self, probe: Probe, reading: dict[str, Any]) -> None:
         told = (reading["verdict"] if reading["verdict"] in SEVERITIES else WARN, reading["cause"])
-        if self._last.get(probe.site.path) != told:
-            say(f"ddprobe: {headline(reading)}")
-            self._notifier.tell(f"STATUS={headline(reading, 200)}")
-        self._last[probe.site.path] = told
-        self._outlets.publish(reading)
+        if self._last.get(probe) != told:
+            by_path = len(self._options.paths) > 1
+            say(f"ddprobe: {headline(reading, by_path=by_path)}")
+            self._notifier.tell(f"STATUS={headline(reading, 200, by_path=by_path)}")
+        self._last[probe] = told
+        self._outlets.publish(reading, probe)
 
 
 def random_below(seconds: float) -> float:
@@ -4128,13 +4235,14 @@ def _do(options: Options, began_s: float) -> int:
     probes, refused = [], []
     for lookup in lookups:
         try:
-            probes.append(_probe(options, lookup, until_s, rooms, notifier.beat))
+            site = find_allowed_site(options, lookup, until_s)
+            probes.append(Probe(options, site, rooms, notifier.beat))
         except ProbeError as fault:
-            if options.mode == "serve" or len(lookups) == 1:
+            if len(lookups) == 1:
                 raise
-            refused.append(_refused(options, lookup, rooms, str(fault)))
+            refused.append(_refused(options, lookup, rooms, notifier.beat, str(fault)))
     if not probes:
-        raise UsageError("; ".join(reading["reason"] for reading in refused))
+        raise UsageError("; ".join(str(probe.refusal) for probe in refused))
     outlets = Outlets(options, rooms)
     if options.cloudwatch:
         volumes = len({one for probe in probes for one in probe.site.volume_ids})
@@ -4143,8 +4251,9 @@ def _do(options: Options, began_s: float) -> int:
         if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
             say(f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id")
     if options.mode == "serve":
-        return _serve(options, probes, outlets, notifier)
-    readings = _readings(options, probes, began_s) + refused
+        return _serve(options, probes + refused, outlets, notifier)  # refused ones are tried again
+    readings = _readings(options, probes, began_s)
+    readings += [probe.unmeasured(str(probe.refusal)) for probe in refused]
     for reading in readings:
         outlets.publish(reading)
     for reading in sorted(readings, key=lambda reading: -BADNESS.index(reading["verdict"])):
@@ -4168,11 +4277,15 @@ def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list
     return [reading or probe.unmeasured(lost) for probe, reading in zip(probes, found)]
 
 
-def _refused(options: Options, lookup: Lookup, rooms: Rooms, reason: str) -> dict[str, Any]:
-    """Give the reading of one path of several that cannot be measured: the others are."""
+def _refused(
+    options: Options, lookup: Lookup, rooms: Rooms, heartbeat: Callable[[], None], reason: str
+) -> Probe:
+    """Stand for one path of several that cannot be measured: the others are."""
     site = Site(path=lookup.path, answered=False, mount=NOWHERE, mounts=(), partition="", disks=())
     say(f"ddprobe: {reason}")
-    return Probe(options, site, rooms, lambda: None).unmeasured(reason)
+    probe = Probe(options, site, rooms, heartbeat)
+    probe.refusal = reason
+    return probe
 
 
 def _site_record(site: Site) -> dict[str, Any]:
@@ -4185,27 +4298,16 @@ def _site_record(site: Site) -> dict[str, Any]:
     }
 
 
-def _probe(
-    options: Options, lookup: Lookup, until_s: float, rooms: Rooms, heartbeat: Callable[[], None]
-) -> Probe:
-    site = lookup.site(until_s, options.volume_id)
-    if options.level != "passive":
-        refuse_foreign(site, options.allow_fs)
-    if options.require_ebs and site.answered and not site.volume_ids:
-        device = site.partition or site.mount.source
-        raise UsageError(f"{lookup.path} is on {device}, which is no EBS volume (--require-ebs)")
-    return Probe(options, site, rooms, heartbeat)
-
-
 def _answer(options: Options, reading: dict[str, Any], lines: Lines) -> None:
     if options.json == "-" or options.collectd:
         return
+    by_path = len(options.paths) > 1
     if options.exit_style == "npd":
-        write_stream(1, headline(reading, 80) + "\n")
+        write_stream(1, headline(reading, 80, by_path=by_path) + "\n")
     elif options.exit_style == "nagios":
-        write_stream(1, nagios_line(reading, lines) + "\n")
+        write_stream(1, nagios_line(reading, lines, by_path=by_path) + "\n")
     elif reading["verdict"] != OK:
-        write_stream(1, headline(reading) + "\n")
+        write_stream(1, headline(reading, by_path=by_path) + "\n")
 
 
 def _serve(options: Options, probes: Sequence[Probe], outlets: Outlets, notifier: Notifier) -> int:

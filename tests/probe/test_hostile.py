@@ -162,6 +162,33 @@ def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
     assert probe.run("run", tmp_path / "missing", tmp_path / "too").returncode == 3
 
 
+def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_there(probe, disk, tmp_path):
+    log, missing, target = probe.memory / "readings.json", tmp_path / "missing", tmp_path / "target"
+    words = ["serve", *disk[:2], "--interval", "1s", "--max-credit-share", "100%", "--json", log]
+    serving = probe.start(*words, disk[-1], missing, stderr=subprocess.PIPE)
+    try:
+        assert latest(log, str(disk[-1]), "ok")
+        assert latest(log, str(missing), "unknown")
+        target.mkdir()
+        missing.symlink_to(target)
+        assert latest(log, str(target), "ok")
+    finally:
+        serving.terminate()
+        said = serving.communicate(timeout=20)[1]
+    assert said.count("No such file") == 2  # at the start, and as a verdict: not once each round
+    assert "Traceback" not in said
+
+
+def latest(log, path, verdict) -> bool:
+    until_s = time.monotonic() + 10
+    while time.monotonic() < until_s:
+        readings = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        if [one["verdict"] for one in readings if one["path"] == path][-1:] == [verdict]:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in(tmp_path):
     (tmp_path / "secret").mkdir()
     (tmp_path / "data").symlink_to(tmp_path / "secret")

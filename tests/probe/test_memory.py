@@ -264,3 +264,14 @@ def test_what_nobody_can_have_remembered_is_forgotten(rooms, text):
     assert memory.median_s("lite") is None
     memory.spend(32.0)
     assert ddprobe.Memory(rooms, "8-1", 3.0).credits_total == 32.0
+
+
+def test_the_last_climb_is_remembered_beside_the_credits(rooms):
+    memory = ddprobe.Memory(rooms, "8-1", 1.0)
+    assert memory.climb_s == 0.0
+    memory.spend(86, climbed=True)
+    memory.keep_climb(1.25)
+    again = ddprobe.Memory(rooms, "8-1", 1.0)
+    assert (again.climb_s, again.classic_at_s) == (1.25, pytest.approx(memory.classic_at_s, abs=0.01))
+    again.keep_climb(0.0)
+    assert ddprobe.Memory(rooms, "8-1", 1.0).climb_s == 0.0

@@ -111,6 +111,36 @@ def test_what_the_counters_show_is_told_although_the_write_failed():
     assert "throttled, dd would take 23.5 s" in ddprobe.headline(full)
 
 
+def test_an_estimate_that_is_a_lower_bound_is_reported_as_one():
+    bound = a_reading(reached="lite", dd_measured=False, dd_at_least=True, dd_s=0.21)
+    assert ", dd would take at least 210 ms" in ddprobe.headline(bound)
+    assert "at least" not in ddprobe.headline(bound | {"dd_at_least": False})
+
+
+def test_without_room_for_a_mib_the_headline_says_that_throughput_was_not_measured():
+    no_room = a_reading(dd_measured=False, skipped=["bulk: No space left on device (ENOSPC)"])
+    assert "throughput not measured" in ddprobe.headline(no_room)
+    assert "throughput" not in ddprobe.headline(no_room | {"dd_measured": True})
+    assert "throughput" not in ddprobe.headline(
+        a_reading(dd_measured=False, skipped=["classic: again in 9 s"])
+    )
+
+
+def test_of_several_paths_on_one_mount_each_line_names_its_path():
+    lines = ddprobe.Lines(warn_s=1, crit_s=5, ratio=10)
+    one, two = (a_reading(path=path) for path in ("/data/one", "/data/two"))
+    assert "CRIT /data (vol-" in ddprobe.nagios_line(one, lines)
+    assert "CRIT /data/one (vol-" in ddprobe.nagios_line(one, lines, by_path=True)
+    assert "CRIT /data/two (vol-" in ddprobe.headline(two, by_path=True)
+
+
+def test_of_several_paths_on_one_mount_the_textfile_has_each_series_once_and_the_worst():
+    readings = [a_reading(path=f"/data/{verdict}", verdict=verdict) for verdict in ("ok", "crit", "warn")]
+    series = [line for line in ddprobe.prom_text(readings).splitlines() if line.startswith("ddprobe_verdict")]
+    assert len(series) == 1
+    assert series[0].endswith(" 2")
+
+
 def test_a_slow_start_is_told():
     assert "started in 10.1 s" in ddprobe.headline(a_reading(startup_ms=10_055.0))
 
