@@ -186,7 +186,7 @@ def test_stopped_in_a_stall_it_leaves_no_disk_cgroup_or_process(tmp_path, number
         _, words = running.communicate(timeout=60)
     finally:
         running.kill()
-        running.wait()
+        running.communicate()
     assert "Traceback" not in words
     assert running.returncode == (-number if number == signal.SIGKILL else 128 + number)
     wait_for(lambda: not folder.exists() and not cgroups(folder.name), 30)
@@ -196,7 +196,10 @@ def test_stopped_in_a_stall_it_leaves_no_disk_cgroup_or_process(tmp_path, number
 def folder_of(pid: int) -> Path | None:
     """The folder of the disk that this process made, by its keeper."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        try:
+            words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        except (FileNotFoundError, ProcessLookupError):  # it ended since
+            continue
         if "burstlab.disk.keeper" in words:
             return Path(words[words.index("burstlab.disk.keeper") + 1])
     return None
