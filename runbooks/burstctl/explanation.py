@@ -102,53 +102,53 @@ def is_unrecorded(decision: Decision, state: VolumeState | None) -> bool:
     )
 
 
-def urgent_lines(told: Explanation) -> list[str]:
+def urgent_lines(facts: Explanation) -> list[str]:
     """What is urgent, and the command that helps; nothing if nothing is, or if AWS is changing it already."""
-    decision, assessment = told.decision, told.assessment
+    decision, assessment = facts.decision, facts.assessment
     forecast, proposal = assessment.forecast, decision.proposal
     if not decision.level.is_alerting or decision.flip is not None or forecast is None:
         return []
-    state = forecast_words(describe_forecast(assessment, told.now_s))
+    state = forecast_words(describe_forecast(assessment, facts.now_s))
     if forecast.refills:
-        state = dry_words(decision, told.now_s)
+        state = dry_words(decision, facts.now_s)
     elif decision.level is Level.EXHAUSTED:
         state = f"out of credits, throttled to its baseline of {assessment.baseline_iops:,} IOPS"
     lines = hang(f"{str(decision.level).upper()}: {state}", COLUMNS)
     if proposal is None or forecast.refills:
         return lines
     action = fill_action(printable(proposal.action, _LONGEST), COLUMNS - 2)
-    if (who := _who_flips(told)) is not None:
+    if (who := _who_flips(facts)) is not None:
         lines += hang(f"{who[0].upper()}{who[1:]}. To do it now:", COLUMNS)
-    return [*lines, *(f"  {line}" for line in action), *hang(_duration(told), COLUMNS)]
+    return [*lines, *(f"  {line}" for line in action), *hang(_duration(facts), COLUMNS)]
 
 
-def explain_in_words(told: Explanation, *, verbose: bool) -> list[tuple[str, list[str]]]:
+def explain_in_words(facts: Explanation, *, verbose: bool) -> list[tuple[str, list[str]]]:
     """Topics with their sentences; hostile text is made inert. ``verbose`` adds how each was worked out."""
-    assessment, forecast = told.assessment, told.assessment.forecast
-    topics = [("Level", _level(told)), ("Next step", _next_step(told))]
+    assessment, forecast = facts.assessment, facts.assessment.forecast
+    topics = [("Level", _level(facts)), ("Next step", _next_step(facts))]
     if assessment.volume.is_gp2:
         topics.append(("Baseline", _baseline(assessment)))
     if forecast is not None:
         topics += [
-            ("Balance", _balance(told)),
-            ("Bound", _bound(told, forecast)),
+            ("Balance", _balance(facts)),
+            ("Bound", _bound(facts, forecast)),
             ("Drains", _drains(assessment, forecast) if verbose else []),
-            ("Began", _began(told, forecast)),
-            ("Estimate", _estimate(told, forecast)),
+            ("Began", _began(facts, forecast)),
+            ("Estimate", _estimate(facts, forecast)),
             ("Served", _served(assessment)),
-            ("Next", _next_levels(told.decision.level, told.policy) if verbose else []),
+            ("Next", _next_levels(facts.decision.level, facts.policy) if verbose else []),
         ]
-    topics += [("Mode", _mode(told)), ("Look", _look(told) if verbose else [])]
-    if told.decision.flip is not None:
-        topics.append(("Flip", flip_in_words(told.decision.flip, told.now_s)))
+    topics += [("Mode", _mode(facts)), ("Look", _look(facts) if verbose else [])]
+    if facts.decision.flip is not None:
+        topics.append(("Flip", flip_in_words(facts.decision.flip, facts.now_s)))
     topics += [
-        ("Others", _others(told.state)),
-        ("Guards", _guards(told.planned, told.decision.flip, told.policy.alerts.runbooks_url)),
-        ("Hold", [hold_words(hold, told.now_s) for hold in told.holds]),
+        ("Others", _others(facts.state)),
+        ("Guards", _guards(facts.planned, facts.decision.flip, facts.policy.alerts.runbooks_url)),
+        ("Hold", [hold_words(hold, facts.now_s) for hold in facts.holds]),
     ]
-    quota = [STATE_NOT_KNOWN] if told.is_unread else quota_in_words(told.spent, told.now_s)
-    topics += [("Windows", _windows(told)), ("Quota", quota)]
-    topics += [("Ledger", _remembered(told) if verbose or told.is_unread else [])]
+    quota = [STATE_NOT_KNOWN] if facts.is_unread else quota_in_words(facts.spent, facts.now_s)
+    topics += [("Windows", _windows(facts)), ("Quota", quota)]
+    topics += [("Ledger", _remembered(facts) if verbose or facts.is_unread else [])]
     return [(topic, [printable(line, _LONGEST) for line in lines]) for topic, lines in topics if lines]
 
 
@@ -160,16 +160,16 @@ def _others(state: VolumeState | None) -> list[str]:
     return [f"somebody else changed it after our flip, seen {seen}; it is left to people until: {release}"]
 
 
-def to_document(told: Explanation) -> dict[str, Any]:
+def to_document(facts: Explanation) -> dict[str, Any]:
     """The explanation as ``--json`` prints it."""
-    assessment, forecast = told.assessment, told.assessment.forecast
+    assessment, forecast = facts.assessment, facts.assessment.forecast
     speaking = _speaking(assessment, forecast) if forecast else None
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(told.now_s),
-        "volume": describe(told.decision, told.now_s, Outcome(done=Done.NONE)),
-        "previous_level": str(told.decision.previous_level),
-        "because": explain_level(assessment, told.decision.level, told.policy),
+        "generated_at": format_instant(facts.now_s),
+        "volume": describe(facts.decision, facts.now_s, Outcome(done=Done.NONE)),
+        "previous_level": str(facts.decision.previous_level),
+        "because": explain_level(assessment, facts.decision.level, facts.policy),
         "worst_drain_per_s": worst_drain_per_s(assessment.baseline_iops),
         "drains": [
             {
@@ -185,86 +185,86 @@ def to_document(told: Explanation) -> dict[str, Any]:
         "is_believed": forecast is not None and forecast.is_believed,
         "consumed_read_iops": _rounded(assessment.consumed_read_iops),
         "consumed_write_iops": _rounded(assessment.consumed_write_iops),
-        "next": _next_levels(told.decision.level, told.policy) if forecast else [],
-        "look": {"interval_s": told.decision.look_interval_s, "because": " ".join(_look(told))},
-        "flip": flip_document(told.decision.flip) if told.decision.flip else None,
-        "contested_since": instant_or_none(told.state.contested_at_s if told.state else None),
-        "act_at": told.act_rule.to_document() if told.act_rule else None,
-        "plan": plan_document(told.planned) if told.planned else None,
-        "holds": [hold_document(hold) for hold in told.holds],
-        "windows": _windows_document(told),
-        "quota": quota_document(told.spent),
+        "next": _next_levels(facts.decision.level, facts.policy) if forecast else [],
+        "look": {"interval_s": facts.decision.look_interval_s, "because": " ".join(_look(facts))},
+        "flip": flip_document(facts.decision.flip) if facts.decision.flip else None,
+        "contested_since": instant_or_none(facts.state.contested_at_s if facts.state else None),
+        "act_at": facts.act_rule.to_document() if facts.act_rule else None,
+        "plan": plan_document(facts.planned) if facts.planned else None,
+        "holds": [hold_document(hold) for hold in facts.holds],
+        "windows": _windows_document(facts),
+        "quota": quota_document(facts.spent),
         "remembered": {
-            "state": asdict(told.state) if told.state else None,
-            "entries": [asdict(entry) for entry in told.entries],
+            "state": asdict(facts.state) if facts.state else None,
+            "entries": [asdict(entry) for entry in facts.entries],
         },
     }
 
 
-def _level(told: Explanation) -> list[str]:
-    decision = told.decision
-    reason = told.assessment.unknown_reason
+def _level(facts: Explanation) -> list[str]:
+    decision = facts.decision
+    reason = facts.assessment.unknown_reason
     if reason is not None:
-        why = told.assessment.unknown_because or UNKNOWN_WORDS[reason]
+        why = facts.assessment.unknown_because or UNKNOWN_WORDS[reason]
     else:
-        why = explain_level(told.assessment, decision.level, told.policy)
-    before = f"; last judged {decision.previous_level}" if told.state else ""
+        why = explain_level(facts.assessment, decision.level, facts.policy)
+    before = f"; last judged {decision.previous_level}" if facts.state else ""
     if decision.is_changing and decision.flip is not None:
-        since = format_time(decision.flip.asked_at_s, told.now_s)
+        since = format_time(decision.flip.asked_at_s, facts.now_s)
         judged = f"by its balance it would be {decision.level}: {why}" if reason is None else why
         return [f"{CHANGING}: on its way to {decision.flip.asked_for} since {since} UTC", judged]
     return [f"{decision.level}: {why}{before}"]
 
 
-def _who_flips(told: Explanation) -> str | None:
+def _who_flips(facts: Explanation) -> str | None:
     """When the watchdog flips it, in mode auto; None where that is left to people."""
-    decision, rule = told.decision, told.act_rule
+    decision, rule = facts.decision, facts.act_rule
     if decision.want is not None:
         return _WATCHDOG_DOES[Action.FLIP] if decision.action is Action.FLIP else None
     is_settled = decision.proposal is not None and decision.proposal.target is not None
-    if decision.wishes.mode is not Mode.AUTO or rule is None or told.holds or not is_settled:
+    if decision.wishes.mode is not Mode.AUTO or rule is None or facts.holds or not is_settled:
         return None
     return f"the watchdog flips it at {rule.level}, if it may act and no guard refuses"
 
 
-def _next_step(told: Explanation) -> list[str]:
+def _next_step(facts: Explanation) -> list[str]:
     """Who should do what now."""
-    steps = _step_of(told)
+    steps = _step_of(facts)
     unrecorded = "AWS has completed the change; the next pass of the watchdog records it"
-    return [*steps, unrecorded] if is_unrecorded(told.decision, told.state) else steps
+    return [*steps, unrecorded] if is_unrecorded(facts.decision, facts.state) else steps
 
 
-def _step_of(told: Explanation) -> list[str]:
-    decision, proposal, forecast = told.decision, told.decision.proposal, told.assessment.forecast
+def _step_of(facts: Explanation) -> list[str]:
+    decision, proposal, forecast = facts.decision, facts.decision.proposal, facts.assessment.forecast
     reason, mode = decision.reason, decision.wishes.mode
     caveat = [f"proposed: {proposal.target}; {proposal.caveat}"] if proposal and proposal.caveat else []
     if decision.is_changing:
-        return [f"wait until AWS is done: {reason}", _duration(told)]
+        return [f"wait until AWS is done: {reason}", _duration(facts)]
     if decision.want is not None:
         who = _WATCHDOG_DOES[decision.action]
         return [f"{who}: {reason}", *caveat]
     if proposal is None or (forecast is not None and forecast.refills and not decision.wishes.is_critical):
         return [f"none: {reason}", *caveat]
     why = reason if f"mode {mode}" in reason else f"mode is {mode}; {reason}"
-    who = _who_flips(told) or f"you: {'flip it' if proposal.target else proposal.action}"
+    who = _who_flips(facts) or f"you: {'flip it' if proposal.target else proposal.action}"
     what = f"{who} ({why})"
     is_above = decision.level.is_alerting or proposal.target is None
     return [what, *([] if is_above else fill_action(proposal.action, _COMMAND_COLUMNS)), *caveat]
 
 
-def _duration(told: Explanation) -> str:
-    size_gib, empty_s = told.assessment.volume.size_gib, told.assessment.empty_s
-    flip = told.decision.flip if told.decision.is_changing else None
-    ago_s = told.now_s - flip.asked_at_s if flip is not None else 0.0
-    return duration_sentence(size_gib, told.policy.lead, empty_s=empty_s, ago_s=ago_s)
+def _duration(facts: Explanation) -> str:
+    size_gib, empty_s = facts.assessment.volume.size_gib, facts.assessment.empty_s
+    flip = facts.decision.flip if facts.decision.is_changing else None
+    ago_s = facts.now_s - flip.asked_at_s if flip is not None else 0.0
+    return duration_sentence(size_gib, facts.policy.lead, empty_s=empty_s, ago_s=ago_s)
 
 
-def _balance(told: Explanation) -> list[str]:
-    assessment = told.assessment
+def _balance(facts: Explanation) -> list[str]:
+    assessment = facts.assessment
     assert assessment.sample is not None
     assert assessment.age_s is not None
     share = f"{assessment.sample.value:.1f} % of {BUCKET_CREDITS:,} = {_credits(assessment):,.0f} credits"
-    minute = f"the minute that ended {format_time(assessment.sample.end_s, told.now_s)} UTC"
+    minute = f"the minute that ended {format_time(assessment.sample.end_s, facts.now_s)} UTC"
     read = f"{share}, lowest of {minute}, {format_duration(assessment.age_s)} ago"
     spacing = describe_spacing(assessment.spacing_s)
     return [read, spacing] if spacing else [read]
@@ -281,8 +281,8 @@ def _baseline(assessment: Assessment) -> list[str]:
     return [f"{earned}; as many credits come back per second"]
 
 
-def _bound(told: Explanation, forecast: Forecast) -> list[str]:
-    assessment = told.assessment
+def _bound(facts: Explanation, forecast: Forecast) -> list[str]:
+    assessment = facts.assessment
     if not forecast.soonest_empty_s:
         return ["none: it may be dry by now"]
     lasts_s = _credits(assessment) / worst_drain_per_s(assessment.baseline_iops)
@@ -290,7 +290,7 @@ def _bound(told: Explanation, forecast: Forecast) -> list[str]:
         f"{_credits(assessment):,.0f} / ({BURST_IOPS:,} - {assessment.baseline_iops:,}) = {lasts_s:,.0f} s"
     )
     since = f"less the {assessment.age_s:,.0f} s since the datapoint"
-    soonest = format_time(told.now_s + forecast.soonest_empty_s, told.now_s)
+    soonest = format_time(facts.now_s + forecast.soonest_empty_s, facts.now_s)
     return [f"{worst}, {since}: not dry before {soonest} UTC"]
 
 
@@ -324,31 +324,31 @@ def _why_no_drain(forecast: Forecast) -> str:
     return f"it falls, but not steadily: over {still.span_s // 60} min it has not fallen"
 
 
-def _began(told: Explanation, forecast: Forecast) -> list[str]:
+def _began(facts: Explanation, forecast: Forecast) -> list[str]:
     """When the drain began that empties it, or did; nothing if no drain is believed."""
     is_empty = forecast.time_to_empty_s is not None and forecast.time_to_empty_s <= 0
     if not (forecast.is_believed or is_empty):
         return []
-    return began_words(find_fall(told.assessment.balance), now_s=told.now_s)
+    return began_words(find_fall(facts.assessment.balance), now_s=facts.now_s)
 
 
-def _estimate(told: Explanation, forecast: Forecast) -> list[str]:
+def _estimate(facts: Explanation, forecast: Forecast) -> list[str]:
     if forecast.time_to_empty_s is None:
         is_falling = any(drain.per_s > 0 for drain in forecast.drains) and not forecast.refills
         if is_falling:
             return [f"none: {_why_no_drain(forecast)}"]
-        refilling = dry_words(told.decision, told.now_s) if forecast.refills else "it is not draining"
+        refilling = dry_words(facts.decision, facts.now_s) if forecast.refills else "it is not draining"
         return [f"none: {refilling}"]
     if forecast.time_to_empty_s <= 0:
         return ["dry now"]
     assert forecast.drain_per_s is not None
-    lasts_s = _credits(told.assessment) / forecast.drain_per_s
-    division = f"{_credits(told.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasts_s:,.0f} s"
-    when = f"dry {_when(told.now_s, forecast.time_to_empty_s)}"
-    earliest, latest = _when(told.now_s, forecast.earliest_s), _when(told.now_s, forecast.latest_s)
+    lasts_s = _credits(facts.assessment) / forecast.drain_per_s
+    division = f"{_credits(facts.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasts_s:,.0f} s"
+    when = f"dry {_when(facts.now_s, forecast.time_to_empty_s)}"
+    earliest, latest = _when(facts.now_s, forecast.earliest_s), _when(facts.now_s, forecast.latest_s)
     spread = [f"{earliest} by the fastest drain, {latest} by the slowest"] if earliest != latest else []
     trust = "" if forecast.is_believed else "; not believed, so it enters no level"
-    return [f"{division}, less the {told.assessment.age_s:,.0f} s: {when}{trust}", *spread]
+    return [f"{division}, less the {facts.assessment.age_s:,.0f} s: {when}{trust}", *spread]
 
 
 def _when(now_s: float, span_s: float | None) -> str:
@@ -394,9 +394,9 @@ def _next_levels(level: Level, policy: Policy) -> list[str]:
     return [*worse, *([f"{level} ends {leaving[level]}"] if level in leaving else [])]
 
 
-def _mode(told: Explanation) -> list[str]:
-    wishes, policy = told.decision.wishes, told.policy.mode
-    tags = told.assessment.volume.tags
+def _mode(facts: Explanation) -> list[str]:
+    wishes, policy = facts.decision.wishes, facts.policy.mode
+    tags = facts.assessment.volume.tags
     if MODE in tags:
         source = f"tag {MODE}={printable(tags[MODE], 40)}"
     elif tags.get(policy.opt_in_tag[0]) == policy.opt_in_tag[1]:
@@ -405,31 +405,31 @@ def _mode(told: Explanation) -> list[str]:
         source = "the policy's default, no tag asks for another"
     critical = ["tagged critical"] if wishes.is_critical else []
     faults = [f"tag at fault: {fault}" for fault in wishes.faults]
-    return [f"{wishes.mode} ({source}): {_MODES[wishes.mode]}", *_act_words(told), *critical, *faults]
+    return [f"{wishes.mode} ({source}): {_MODES[wishes.mode]}", *_act_words(facts), *critical, *faults]
 
 
-def _act_words(told: Explanation) -> list[str]:
+def _act_words(facts: Explanation) -> list[str]:
     """At which level a drain flips it, and by which rule."""
-    rule = told.act_rule
-    if rule is None or told.decision.wishes.mode is Mode.OBSERVE:
+    rule = facts.act_rule
+    if rule is None or facts.decision.wishes.mode is Mode.OBSERVE:
         return []
-    return [str(rule) if told.decision.wishes.mode is Mode.AUTO else f"in mode auto it {rule}"]
+    return [str(rule) if facts.decision.wishes.mode is Mode.AUTO else f"in mode auto it {rule}"]
 
 
-def _look(told: Explanation) -> list[str]:
-    interval_s, cadence, assessment = told.decision.look_interval_s, told.policy.cadence, told.assessment
+def _look(facts: Explanation) -> list[str]:
+    interval_s, cadence, assessment = facts.decision.look_interval_s, facts.policy.cadence, facts.assessment
     if interval_s is None:
         return ["not polled while this lasts; its state is seen at every sweep"]
     every = f"every {format_duration(interval_s)}"
     if assessment.forecast is None:
         return [f"{every} until there is a datapoint"]
     worst = worst_drain_per_s(assessment.baseline_iops)
-    if told.is_in_focus:
+    if facts.is_in_focus:
         left, what = _credits(assessment), f"{assessment.balance_pct:.1f} %"
     else:
         left, what = cadence.watch_below_pct * CREDITS_PER_PCT, f"{cadence.watch_below_pct:g} %"
     lasts_s, reserve_s = left / worst, cadence.reserve.total_seconds()
-    where = "in focus" if told.is_in_focus else "in the sweep"
+    where = "in focus" if facts.is_in_focus else "in the sweep"
     lasts = f"{every}, {where}: {what} lasts {lasts_s:,.0f} s at worst"
     reserved = f"the {reserve_s:,.0f} s reserved for lag, slack and acting"
     if lasts_s <= reserve_s:
@@ -453,27 +453,27 @@ def _guards(planned: Planned | None, flip: Flip | None, runbooks_url: str) -> li
     return [*said, *page_hints(refusing_guards([planned]), runbooks_url)]
 
 
-def _windows(told: Explanation) -> list[str]:
-    if told.windows is None:
+def _windows(facts: Explanation) -> list[str]:
+    if facts.windows is None:
         return []
-    coming = [occurrence_words(each) for each in (*told.windows.running, *told.windows.upcoming)]
-    return [f"{', '.join(told.window_names)}: {PHASES[told.windows.phase]}", *coming]
+    coming = [occurrence_words(each) for each in (*facts.windows.running, *facts.windows.upcoming)]
+    return [f"{', '.join(facts.window_names)}: {PHASES[facts.windows.phase]}", *coming]
 
 
-def _windows_document(told: Explanation) -> dict[str, Any] | None:
-    if told.windows is None:
+def _windows_document(facts: Explanation) -> dict[str, Any] | None:
+    if facts.windows is None:
         return None
     return {
-        "names": list(told.window_names),
-        "phase": str(told.windows.phase),
-        "running": [occurrence_document(each) for each in told.windows.running],
-        "next": [occurrence_document(each) for each in told.windows.upcoming],
+        "names": list(facts.window_names),
+        "phase": str(facts.windows.phase),
+        "running": [occurrence_document(each) for each in facts.windows.running],
+        "next": [occurrence_document(each) for each in facts.windows.upcoming],
     }
 
 
-def _remembered(told: Explanation) -> list[str]:
-    state = told.state
-    if told.is_unread:
+def _remembered(facts: Explanation) -> list[str]:
+    state = facts.state
+    if facts.is_unread:
         lines = [STATE_NOT_KNOWN]
     elif state is None:
         lines = ["nothing is going on with this volume"]
@@ -483,7 +483,7 @@ def _remembered(told: Explanation) -> list[str]:
             lines.append(f"alerted as {state.alerted_level} at {format_instant(state.alerted_at_s)}")
         if state.gap_alerted:
             lines.append("its missing data was alerted")
-    return [*lines, *(_entry_line(entry) for entry in told.entries[-MOST_ENTRIES:])]
+    return [*lines, *(_entry_line(entry) for entry in facts.entries[-MOST_ENTRIES:])]
 
 
 def _entry_line(entry: LedgerEntry) -> str:

@@ -58,17 +58,17 @@ def explain(volume: str, options: Options, *, verbose: bool) -> Exit:
         if volume in report.ignored:
             say(f"{volume} carries the tag burstwatch:ignore=true, so nothing is decided about it")
         gathering = desk.shell.gathering(report.now_s)
-        told = _explain(desk, report, gathering)
+        facts = _explain(desk, report, gathering)
         report = replace(report, failures=[*report.failures, *gathering.failures])
         if options.json:
-            show(to_json(_document(told, report)))
-        elif told is not None:
-            topics = explain_in_words(told, verbose=verbose)
-            body = lay_out(describe_in_a_line(told.assessment.volume), topics)
-            show("\n".join([*urgent_lines(told), body]))
+            show(to_json(_document(facts, report)))
+        elif facts is not None:
+            topics = explain_in_words(facts, verbose=verbose)
+            body = lay_out(describe_in_a_line(facts.assessment.volume), topics)
+            show("\n".join([*urgent_lines(facts), body]))
         tell_holds(report.holds, report.now_s, {volume})
         tell_failures(report)
-        is_unread = told is not None and told.is_unread
+        is_unread = facts is not None and facts.is_unread
         if is_unread:
             _report_once(desk, volume)
         return Exit.FAILED if is_unread or report.has_failed or report.missing else Exit.FINE
@@ -133,6 +133,6 @@ def _plan(desk: Desk, decision: Decision, gathering: Gathering) -> Planned | Non
     return Planned(plan=plan, region=shell.place.region, options=desk.options, lead=shell.policy.lead)
 
 
-def _document(told: Explanation | None, report: Report) -> dict[str, Any]:
+def _document(facts: Explanation | None, report: Report) -> dict[str, Any]:
     shared = {"ignored": report.ignored, "missing": report.missing, "failures": report.failures}
-    return (to_document(told) if told else {"schema": SCHEMA, "volume": None}) | shared
+    return (to_document(facts) if facts else {"schema": SCHEMA, "volume": None}) | shared
