@@ -77,32 +77,32 @@ class Explanation:
         return change is not None and change.state is not None and change.state.next_look_at_s is not None
 
 
-def explain_in_words(told: Explanation) -> list[tuple[str, list[str]]]:
+def explain_in_words(facts: Explanation) -> list[tuple[str, list[str]]]:
     """Topics, each with its sentences; hostile text is made inert."""
-    topics = [("Level", _level(told))]
-    if told.assessment.volume.is_gp2:
-        topics.append(("Baseline", _baseline(told.assessment)))
-    if told.assessment.forecast is not None:
+    topics = [("Level", _level(facts))]
+    if facts.assessment.volume.is_gp2:
+        topics.append(("Baseline", _baseline(facts.assessment)))
+    if facts.assessment.forecast is not None:
         topics += [
-            ("Balance", _balance(told)),
-            ("Bound", _bound(told, told.assessment.forecast)),
-            ("Drains", _drains(told.assessment, told.assessment.forecast)),
-            ("Began", began_words(find_fall(told.assessment.balance), now_s=told.now_s)),
-            ("Estimate", _estimate(told, told.assessment.forecast)),
-            ("Served", _served(told.assessment)),
-            ("Next", _next_levels(told.decision.level, told.policy)),
+            ("Balance", _balance(facts)),
+            ("Bound", _bound(facts, facts.assessment.forecast)),
+            ("Drains", _drains(facts.assessment, facts.assessment.forecast)),
+            ("Began", began_words(find_fall(facts.assessment.balance), now_s=facts.now_s)),
+            ("Estimate", _estimate(facts, facts.assessment.forecast)),
+            ("Served", _served(facts.assessment)),
+            ("Next", _next_levels(facts.decision.level, facts.policy)),
         ]
-    topics += [("Mode", _mode(told)), ("Look", _look(told)), ("Decision", _decision(told.decision))]
-    if told.decision.flip is not None:
-        topics.append(("Flip", flip_in_words(told.decision.flip, told.now_s)))
+    topics += [("Mode", _mode(facts)), ("Look", _look(facts)), ("Decision", _decision(facts.decision))]
+    if facts.decision.flip is not None:
+        topics.append(("Flip", flip_in_words(facts.decision.flip, facts.now_s)))
     topics += [
-        ("Others", _others(told.state)),
-        ("Guards", _guards(told.planned, told.decision.flip, told.policy.alerts.runbooks_url)),
-        ("Hold", [hold_words(hold) for hold in told.holds]),
+        ("Others", _others(facts.state)),
+        ("Guards", _guards(facts.planned, facts.decision.flip, facts.policy.alerts.runbooks_url)),
+        ("Hold", [hold_words(hold) for hold in facts.holds]),
     ]
-    quota = [STATE_NOT_KNOWN] if told.is_unread else quota_in_words(told.spent, told.now_s)
-    topics += [("Windows", _windows(told)), ("Quota", quota)]
-    topics += [("Ledger", _remembered(told))]
+    quota = [STATE_NOT_KNOWN] if facts.is_unread else quota_in_words(facts.spent, facts.now_s)
+    topics += [("Windows", _windows(facts)), ("Quota", quota)]
+    topics += [("Ledger", _remembered(facts))]
     return [(topic, [printable(line, _LONGEST) for line in lines]) for topic, lines in topics if lines]
 
 
@@ -114,16 +114,16 @@ def _others(state: VolumeState | None) -> list[str]:
     return [f"somebody else changed it after our flip, seen {seen}; it is left to people until: {release}"]
 
 
-def to_document(told: Explanation) -> dict[str, Any]:
+def to_document(facts: Explanation) -> dict[str, Any]:
     """The explanation as ``--json`` prints it."""
-    assessment, forecast = told.assessment, told.assessment.forecast
+    assessment, forecast = facts.assessment, facts.assessment.forecast
     speaking = _speaking(assessment, forecast) if forecast else None
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(told.now_s),
-        "volume": describe(told.decision, told.now_s, Outcome(done=Done.NONE)),
-        "previous_level": str(told.decision.previous_level),
-        "because": explain_level(assessment, told.decision.level, told.policy),
+        "generated_at": format_instant(facts.now_s),
+        "volume": describe(facts.decision, facts.now_s, Outcome(done=Done.NONE)),
+        "previous_level": str(facts.decision.previous_level),
+        "because": explain_level(assessment, facts.decision.level, facts.policy),
         "worst_drain_per_s": worst_drain_per_s(assessment.baseline_iops),
         "drains": [
             {
@@ -139,34 +139,34 @@ def to_document(told: Explanation) -> dict[str, Any]:
         "is_believed": forecast is not None and forecast.is_believed,
         "consumed_read_iops": _rounded(assessment.consumed_read_iops),
         "consumed_write_iops": _rounded(assessment.consumed_write_iops),
-        "next": _next_levels(told.decision.level, told.policy) if forecast else [],
-        "look": {"interval_s": told.decision.look_interval_s, "because": " ".join(_look(told))},
-        "flip": flip_document(told.decision.flip) if told.decision.flip else None,
-        "contested_since": instant_or_none(told.state.contested_at_s if told.state else None),
-        "plan": plan_document(told.planned) if told.planned else None,
-        "holds": [hold_document(hold) for hold in told.holds],
-        "windows": _windows_document(told),
-        "quota": quota_document(told.spent),
+        "next": _next_levels(facts.decision.level, facts.policy) if forecast else [],
+        "look": {"interval_s": facts.decision.look_interval_s, "because": " ".join(_look(facts))},
+        "flip": flip_document(facts.decision.flip) if facts.decision.flip else None,
+        "contested_since": instant_or_none(facts.state.contested_at_s if facts.state else None),
+        "plan": plan_document(facts.planned) if facts.planned else None,
+        "holds": [hold_document(hold) for hold in facts.holds],
+        "windows": _windows_document(facts),
+        "quota": quota_document(facts.spent),
         "remembered": {
-            "state": asdict(told.state) if told.state else None,
-            "entries": [asdict(entry) for entry in told.entries],
+            "state": asdict(facts.state) if facts.state else None,
+            "entries": [asdict(entry) for entry in facts.entries],
         },
     }
 
 
-def _level(told: Explanation) -> list[str]:
-    decision = told.decision
-    reason = told.assessment.unknown_reason
+def _level(facts: Explanation) -> list[str]:
+    decision = facts.decision
+    reason = facts.assessment.unknown_reason
     if reason is not None:
-        why = told.assessment.unknown_because or UNKNOWN_WORDS[reason]
+        why = facts.assessment.unknown_because or UNKNOWN_WORDS[reason]
     else:
-        why = explain_level(told.assessment, decision.level, told.policy)
-    before = f"; last judged {decision.previous_level}" if told.state else ""
+        why = explain_level(facts.assessment, decision.level, facts.policy)
+    before = f"; last judged {decision.previous_level}" if facts.state else ""
     return [f"{decision.level}: {why}{before}"]
 
 
-def _balance(told: Explanation) -> list[str]:
-    assessment = told.assessment
+def _balance(facts: Explanation) -> list[str]:
+    assessment = facts.assessment
     assert assessment.sample is not None
     assert assessment.age_s is not None
     share = f"{assessment.sample.value:.1f} % of {BUCKET_CREDITS:,} = {_credits(assessment):,.0f} credits"
@@ -187,8 +187,8 @@ def _baseline(assessment: Assessment) -> list[str]:
     return [f"{earned}; as many credits come back per second"]
 
 
-def _bound(told: Explanation, forecast: Forecast) -> list[str]:
-    assessment = told.assessment
+def _bound(facts: Explanation, forecast: Forecast) -> list[str]:
+    assessment = facts.assessment
     if not forecast.soonest_empty_s:
         return ["none: it may be dry by now"]
     lasts_s = _credits(assessment) / worst_drain_per_s(assessment.baseline_iops)
@@ -196,7 +196,7 @@ def _bound(told: Explanation, forecast: Forecast) -> list[str]:
         f"{_credits(assessment):,.0f} / ({BURST_IOPS:,} - {assessment.baseline_iops:,}) = {lasts_s:,.0f} s"
     )
     since = f"less the {assessment.age_s:,.0f} s since the datapoint"
-    return [f"{worst}, {since}: not dry before {format_clock(told.now_s + forecast.soonest_empty_s)} UTC"]
+    return [f"{worst}, {since}: not dry before {format_clock(facts.now_s + forecast.soonest_empty_s)} UTC"]
 
 
 def _drains(assessment: Assessment, forecast: Forecast) -> list[str]:
@@ -220,19 +220,19 @@ def _drain_line(assessment: Assessment, drain: Drain, *, speaks: bool) -> str:
     return f"over {drain.span_s // 60} min: {rate:,} credits/s, {empty}{' <-' if speaks else ''}"
 
 
-def _estimate(told: Explanation, forecast: Forecast) -> list[str]:
+def _estimate(facts: Explanation, forecast: Forecast) -> list[str]:
     if forecast.time_to_empty_s is None:
         return ["none: it is not draining"]
     if forecast.time_to_empty_s <= 0:
         return ["dry now"]
     assert forecast.drain_per_s is not None
-    lasts_s = _credits(told.assessment) / forecast.drain_per_s
-    division = f"{_credits(told.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasts_s:,.0f} s"
-    when = f"dry {_when(told.now_s, forecast.time_to_empty_s)}"
-    earliest, latest = _when(told.now_s, forecast.earliest_s), _when(told.now_s, forecast.latest_s)
+    lasts_s = _credits(facts.assessment) / forecast.drain_per_s
+    division = f"{_credits(facts.assessment):,.0f} / {forecast.drain_per_s:,.0f} = {lasts_s:,.0f} s"
+    when = f"dry {_when(facts.now_s, forecast.time_to_empty_s)}"
+    earliest, latest = _when(facts.now_s, forecast.earliest_s), _when(facts.now_s, forecast.latest_s)
     spread = f"{earliest} by the fastest drain, {latest} by the slowest"
     trust = "" if forecast.is_believed else "; not believed, so it enters no level"
-    return [f"{division}, less the {told.assessment.age_s:,.0f} s: {when}{trust}", spread]
+    return [f"{division}, less the {facts.assessment.age_s:,.0f} s: {when}{trust}", spread]
 
 
 def _when(now_s: float, span_s: float | None) -> str:
@@ -281,9 +281,9 @@ def _next_levels(level: Level, policy: Policy) -> list[str]:
     return [*worse, *([f"{level} ends {leaving[level]}"] if level in leaving else [])]
 
 
-def _mode(told: Explanation) -> list[str]:
-    wishes, policy = told.decision.wishes, told.policy.mode
-    tags = told.assessment.volume.tags
+def _mode(facts: Explanation) -> list[str]:
+    wishes, policy = facts.decision.wishes, facts.policy.mode
+    tags = facts.assessment.volume.tags
     if MODE in tags:
         source = f"tag {MODE}={printable(tags[MODE], 40)}"
     elif tags.get(policy.opt_in_tag[0]) == policy.opt_in_tag[1]:
@@ -295,20 +295,20 @@ def _mode(told: Explanation) -> list[str]:
     return [f"{wishes.mode} ({source}): {_MODES[wishes.mode]}", *critical, *faults]
 
 
-def _look(told: Explanation) -> list[str]:
-    interval_s, cadence, assessment = told.decision.look_interval_s, told.policy.cadence, told.assessment
+def _look(facts: Explanation) -> list[str]:
+    interval_s, cadence, assessment = facts.decision.look_interval_s, facts.policy.cadence, facts.assessment
     if interval_s is None:
         return ["not polled while this lasts; its state is seen at every sweep"]
     every = f"every {format_duration(interval_s)}"
     if assessment.forecast is None:
         return [f"{every} until there is a datapoint"]
     worst = worst_drain_per_s(assessment.baseline_iops)
-    if told.is_in_focus:
+    if facts.is_in_focus:
         left, what = _credits(assessment), f"{assessment.balance_pct:.1f} %"
     else:
         left, what = cadence.watch_below_pct * CREDITS_PER_PCT, f"{cadence.watch_below_pct:g} %"
     lasts_s, reserve_s = left / worst, cadence.reserve.total_seconds()
-    where = "in focus" if told.is_in_focus else "in the sweep"
+    where = "in focus" if facts.is_in_focus else "in the sweep"
     spare_s = lasts_s - reserve_s
     rest = f"{spare_s:,.0f} s are left" if spare_s > 0 else "nothing is left to wait"
     reserved = f"{reserve_s:,.0f} s of them are for lag, slack and acting"
@@ -334,27 +334,27 @@ def _guards(planned: Planned | None, flip: Flip | None, runbooks_url: str) -> li
     return [*said, *page_hints(refusing_guards([planned]), runbooks_url)]
 
 
-def _windows(told: Explanation) -> list[str]:
-    if told.windows is None:
+def _windows(facts: Explanation) -> list[str]:
+    if facts.windows is None:
         return []
-    coming = [occurrence_words(each) for each in (*told.windows.running, *told.windows.upcoming)]
-    return [f"{', '.join(told.window_names)}: {PHASES[told.windows.phase]}", *coming]
+    coming = [occurrence_words(each) for each in (*facts.windows.running, *facts.windows.upcoming)]
+    return [f"{', '.join(facts.window_names)}: {PHASES[facts.windows.phase]}", *coming]
 
 
-def _windows_document(told: Explanation) -> dict[str, Any] | None:
-    if told.windows is None:
+def _windows_document(facts: Explanation) -> dict[str, Any] | None:
+    if facts.windows is None:
         return None
     return {
-        "names": list(told.window_names),
-        "phase": str(told.windows.phase),
-        "running": [occurrence_document(each) for each in told.windows.running],
-        "next": [occurrence_document(each) for each in told.windows.upcoming],
+        "names": list(facts.window_names),
+        "phase": str(facts.windows.phase),
+        "running": [occurrence_document(each) for each in facts.windows.running],
+        "next": [occurrence_document(each) for each in facts.windows.upcoming],
     }
 
 
-def _remembered(told: Explanation) -> list[str]:
-    state = told.state
-    if told.is_unread:
+def _remembered(facts: Explanation) -> list[str]:
+    state = facts.state
+    if facts.is_unread:
         lines = [STATE_NOT_KNOWN]
     elif state is None:
         lines = ["nothing is going on with this volume"]
@@ -364,7 +364,7 @@ def _remembered(told: Explanation) -> list[str]:
             lines.append(f"alerted as {state.alerted_level} at {format_instant(state.alerted_at_s)}")
         if state.gap_alerted:
             lines.append("its missing data was alerted")
-    return [*lines, *(_entry_line(entry) for entry in told.entries[-MOST_ENTRIES:])]
+    return [*lines, *(_entry_line(entry) for entry in facts.entries[-MOST_ENTRIES:])]
 
 
 def _entry_line(entry: LedgerEntry) -> str:

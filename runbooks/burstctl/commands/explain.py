@@ -49,15 +49,15 @@ def explain(volume: str, options: Options) -> Exit:
         if volume in report.ignored:
             say(f"{volume} carries the tag burstwatch:ignore=true, so nothing is decided about it")
         gathering = desk.shell.gathering(report.now_s)
-        told = _explain(desk, report, gathering)
+        facts = _explain(desk, report, gathering)
         report = replace(report, failures=[*report.failures, *gathering.failures])
         if options.json:
-            show(to_json(_document(told, report)))
-        elif told is not None:
-            show(lay_out(describe_in_a_line(told.assessment.volume), explain_in_words(told)))
+            show(to_json(_document(facts, report)))
+        elif facts is not None:
+            show(lay_out(describe_in_a_line(facts.assessment.volume), explain_in_words(facts)))
         tell_holds(report.holds, {volume})
         tell_failures(report)
-        is_unread = told is not None and told.is_unread
+        is_unread = facts is not None and facts.is_unread
         if is_unread:
             _report_once(desk, volume)
         return Exit.FAILED if is_unread or report.has_failed or report.missing else Exit.FINE
@@ -120,6 +120,6 @@ def _plan(desk: Desk, decision: Decision, gathering: Gathering) -> Planned | Non
     return Planned(plan=plan, region=shell.place.region, options=desk.options)
 
 
-def _document(told: Explanation | None, report: Report) -> dict[str, Any]:
+def _document(facts: Explanation | None, report: Report) -> dict[str, Any]:
     shared = {"ignored": report.ignored, "missing": report.missing, "failures": report.failures}
-    return (to_document(told) if told else {"schema": SCHEMA, "volume": None}) | shared
+    return (to_document(facts) if facts else {"schema": SCHEMA, "volume": None}) | shared

@@ -26,7 +26,7 @@ _LONGEST_BACK: Final = timedelta(days=9999)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _VolumeHistory:
     """What the ledger knows of a volume now."""
 
     volume_id: str
@@ -61,24 +61,24 @@ def history(volume: str, options: Options, *, since: timedelta | None) -> Exit:
     Exits 1 if what the ledger remembers of it cannot be read.
     """
     with reading_desk(options, needs_policy=False) as desk:
-        told = _read(desk, volume, since)
+        found = _read(desk, volume, since)
         if options.json:
-            show(to_json(_document(told, desk.ledger)))
-        elif told.entries or told.state or told.is_unread:
-            story = lay_out_story(tell_story(told.entries))
-            show("\n\n".join(filter(None, [story, lay_out(f"{volume} now", _topics(told))])))
+            show(to_json(_document(found, desk.ledger)))
+        elif found.entries or found.state or found.is_unread:
+            story = lay_out_story(tell_story(found.entries))
+            show("\n\n".join(filter(None, [story, lay_out(f"{volume} now", _topics(found))])))
         else:
             span = "" if since is None else " in so long"
             say(f"the ledger knows of nothing that happened to {volume}{span}")
-        tell_holds(told.holds, {volume})
-        return Exit.FAILED if told.is_unread else Exit.FINE
+        tell_holds(found.holds, {volume})
+        return Exit.FAILED if found.is_unread else Exit.FINE
 
 
-def _read(desk: Desk, volume_id: str, since: timedelta | None) -> _Told:
+def _read(desk: Desk, volume_id: str, since: timedelta | None) -> _VolumeHistory:
     ledger, now_s = desk.shell.ledger, desk.shell.clock()
     since_s = 0 if since is None else int(now_s - since.total_seconds())
     states = ledger.states_of({volume_id})
-    return _Told(
+    return _VolumeHistory(
         volume_id=volume_id,
         now_s=now_s,
         entries=read_story(ledger, volume_id, since_s=since_s),
@@ -88,25 +88,25 @@ def _read(desk: Desk, volume_id: str, since: timedelta | None) -> _Told:
     )
 
 
-def _topics(told: _Told) -> list[Topic]:
-    state = told.state
-    topics: list[Topic] = [("Level", [STATE_NOT_KNOWN if told.is_unread else _level_words(state)])]
+def _topics(found: _VolumeHistory) -> list[Topic]:
+    state = found.state
+    topics: list[Topic] = [("Level", [STATE_NOT_KNOWN if found.is_unread else _level_words(state)])]
     if state is not None:
         if state.flip is not None:
-            topics.append(("Flip", flip_in_words(state.flip, told.now_s)))
+            topics.append(("Flip", flip_in_words(state.flip, found.now_s)))
         if state.contested_at_s is not None:
             since = format_instant(state.contested_at_s)
-            release = f"until: burstctl release {told.volume_id}"
+            release = f"until: burstctl release {found.volume_id}"
             topics.append(
                 ("Contested", [f"changed by somebody else, seen {since}; left to people {release}"])
             )
-        if state.retry_at_s is not None and state.retry_at_s > told.now_s:
+        if state.retry_at_s is not None and state.retry_at_s > found.now_s:
             row = "1 attempt" if state.failures == 1 else f"{state.failures} attempts in a row"
             again = f"the watchdog makes none before {format_instant(state.retry_at_s)}"
             topics.append(("Failed", [f"{row}; {again}"]))
-        spent = spent_within(state.spent, told.now_s)
-        topics.append(("Quota", quota_in_words(spent, told.now_s)))
-    topics.append(("Hold", [hold_words(hold) for hold in told.holds]))
+        spent = spent_within(state.spent, found.now_s)
+        topics.append(("Quota", quota_in_words(spent, found.now_s)))
+    topics.append(("Hold", [hold_words(hold) for hold in found.holds]))
     return [(topic, [inert(line) for line in lines]) for topic, lines in topics if lines]
 
 
@@ -118,14 +118,14 @@ def _level_words(state: VolumeState | None) -> str:
     return level_words(state)
 
 
-def _document(told: _Told, ledger: str) -> dict[str, Any]:
-    state = told.state
-    spent = spent_within(state.spent, told.now_s) if state else ()
+def _document(found: _VolumeHistory, ledger: str) -> dict[str, Any]:
+    state = found.state
+    spent = spent_within(state.spent, found.now_s) if state else ()
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(told.now_s),
+        "generated_at": format_instant(found.now_s),
         "ledger": ledger,
-        "volume_id": told.volume_id,
+        "volume_id": found.volume_id,
         "entries": [
             {
                 "at": format_instant(entry.at_s),
@@ -134,7 +134,7 @@ def _document(told: _Told, ledger: str) -> dict[str, Any]:
                 "revision": entry.revision,
                 "body": dict(entry.body),
             }
-            for entry in told.entries
+            for entry in found.entries
         ],
         "now": {
             "level": str(state.level) if state else None,
@@ -143,6 +143,6 @@ def _document(told: _Told, ledger: str) -> dict[str, Any]:
             "contested_since": instant_or_none(state.contested_at_s) if state else None,
             "retry_at": instant_or_none(state.retry_at_s) if state else None,
             "quota": quota_document(spent),
-            "holds": [hold_document(hold) for hold in told.holds],
+            "holds": [hold_document(hold) for hold in found.holds],
         },
     }
