@@ -101,10 +101,10 @@ def _later(this: Pass, orders: Sequence[Order], most: int) -> set[str]:
 
 def _refused_by(state: VolumeState | None) -> Guard | None:
     """The guard that refused the last request, if it may still; a hold or detachment is seen to be over."""
-    told = state.refusal_told if state is not None else None
-    if told not in set(Guard) or told in (Guard.HELD, Guard.DETACHED):
+    reported = state.refusal_told if state is not None else None
+    if reported not in set(Guard) or reported in (Guard.HELD, Guard.DETACHED):
         return None
-    return Guard(told)
+    return Guard(reported)
 
 
 def _request(this: Pass, orders: Sequence[Order]) -> None:

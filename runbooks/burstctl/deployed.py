@@ -45,7 +45,7 @@ class Reach:
     """Which deployed watchdog reads a ledger, and so obeys an order in it.
 
     ``stack`` is the one whose ledger it is; ``others`` use another. ``missed`` is the stack that may flip and
-    uses another ledger. ``doubt`` says why it cannot be told whether there are more stacks.
+    uses another ledger. ``doubt`` says why it is not known whether there are more stacks.
     """
 
     stack: str | None = None

@@ -105,8 +105,8 @@ def check_reach(desk: Desk, order: str, done: str) -> None:
     if reach.doubt is not None:
         raise _refusal(
             region,
-            f"cannot tell whether a watchdog is deployed in {region}, so {order} might not reach it. Nothing"
-            f" was {done}.",
+            f"cannot determine whether a watchdog is deployed in {region}, so {order} might not reach it."
+            f" Nothing was {done}.",
             f"cause: {reach.doubt}",
             "fix: remove the cause; or name the ledger, --ledger dynamodb:TABLE (the stack's) or --ledger"
             " sqlite:PATH (that of a watch on this machine)",

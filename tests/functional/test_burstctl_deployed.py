@@ -370,7 +370,9 @@ def test_a_variable_is_no_reason_to_miss_the_stack(desk, lab, stack, command, tr
 
     said = " ".join(ran.err.split())
     assert (ran.code, ran.out) == (1, "")
-    expected = "cannot tell whether a watchdog" if trouble == "denied" else "stack burstwatch is deployed in"
+    expected = (
+        "cannot determine whether a watchdog" if trouble == "denied" else "stack burstwatch is deployed in"
+    )
     assert expected in the_complaint(ran)
     assert trouble == "denied" or "fix: unset BURSTWATCH_LEDGER; or, for a watch that uses" in said
     assert not (desk.directory / "mine.sqlite").exists()

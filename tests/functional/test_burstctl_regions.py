@@ -277,7 +277,9 @@ def test_a_region_that_cannot_be_held_hides_no_other(desk, account, broken):
 
     assert ran.code == 1
     region = "us-east-1" if broken == "here" else "eu-west-1"
-    assert [failure.startswith(f"{region}: cannot tell") for failure in ran.document["failures"]] == [True]
+    assert [failure.startswith(f"{region}: cannot determine") for failure in ran.document["failures"]] == [
+        True
+    ]
     held = {name for name, each in stacks.items() if each.holds(START.timestamp())}
     assert held == {"here", "there"} - {broken}
 

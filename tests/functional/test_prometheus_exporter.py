@@ -68,7 +68,7 @@ def decided(number, balance, *, flip=None, tags=None):
     return replace(a_decision(an_assessment(balance, volume=volume)), flip=flip)
 
 
-def told(standing, metric):
+def sample_values(standing, metric):
     """The values of a metric by its labels, without the region."""
     found = [reading for reading in standing.readings if reading.metric is metric]
     assert all(len(reading.labels) == len(metric.labels) for reading in found)
@@ -76,10 +76,10 @@ def told(standing, metric):
 
 
 def ids_told(standing):
-    return [labels[0] for labels in told(standing, metrics.VOLUME)]
+    return [labels[0] for labels in sample_values(standing, metrics.VOLUME)]
 
 
-# -- what is told
+# -- what is exported
 
 
 def test_names_and_units_follow_the_conventions():
@@ -96,16 +96,16 @@ def test_a_draining_volume_is_told_with_base_units(standing):
     standing.take(ended(decided(1, draining_to(20, 3), tags={"Name": "ci-7"})))
 
     key = ("vol-00000000000000001",)
-    assert told(standing, metrics.VOLUME_BALANCE) == {key: 0.2}
-    assert told(standing, metrics.VOLUME_BASELINE) == {key: 300}
-    assert told(standing, metrics.VOLUME_DRAIN) == {key: pytest.approx(2700)}
-    assert told(standing, metrics.VOLUME_EMPTY) == {key: pytest.approx(340)}
-    assert told(standing, metrics.VOLUME_BOUND) == {key: pytest.approx(340)}
-    assert told(standing, metrics.VOLUME_DATAPOINT) == {key: at("11:59")}
-    assert told(standing, metrics.WORST_DATAPOINT_AGE) == {(): 60}
-    assert told(standing, metrics.VOLUME_LEVEL) == {(*key, "critical", ""): 1}
-    assert told(standing, metrics.VOLUME) == {(*key, "ci-7", "gp2", "i-0a1", "propose"): 1}
-    assert told(standing, metrics.SOONEST_EMPTY) == {(): pytest.approx(340)}
+    assert sample_values(standing, metrics.VOLUME_BALANCE) == {key: 0.2}
+    assert sample_values(standing, metrics.VOLUME_BASELINE) == {key: 300}
+    assert sample_values(standing, metrics.VOLUME_DRAIN) == {key: pytest.approx(2700)}
+    assert sample_values(standing, metrics.VOLUME_EMPTY) == {key: pytest.approx(340)}
+    assert sample_values(standing, metrics.VOLUME_BOUND) == {key: pytest.approx(340)}
+    assert sample_values(standing, metrics.VOLUME_DATAPOINT) == {key: at("11:59")}
+    assert sample_values(standing, metrics.WORST_DATAPOINT_AGE) == {(): 60}
+    assert sample_values(standing, metrics.VOLUME_LEVEL) == {(*key, "critical", ""): 1}
+    assert sample_values(standing, metrics.VOLUME) == {(*key, "ci-7", "gp2", "i-0a1", "propose"): 1}
+    assert sample_values(standing, metrics.SOONEST_EMPTY) == {(): pytest.approx(340)}
 
 
 def test_a_calm_volume_has_no_metrics_of_its_own_and_loses_those_it_had(standing):
@@ -115,7 +115,7 @@ def test_a_calm_volume_has_no_metrics_of_its_own_and_loses_those_it_had(standing
     standing.take(ended(decided(1, balances(*[100] * 9)), now="12:01"))
 
     assert ids_told(standing) == []
-    assert told(standing, metrics.SOONEST_EMPTY) == {}
+    assert sample_values(standing, metrics.SOONEST_EMPTY) == {}
 
 
 def test_a_volume_that_was_not_due_keeps_its_metrics_and_one_that_vanished_loses_them(standing):
@@ -137,12 +137,12 @@ def test_a_volume_that_is_ignored_from_now_on_loses_its_metrics(standing):
 def test_missing_data_is_told_with_its_reason_and_never_as_zero(standing):
     standing.take(ended(decided(1, balances(50, newest_starts_at="11:00")), decided(2, None)))
 
-    assert set(told(standing, metrics.VOLUME_LEVEL)) == {
+    assert set(sample_values(standing, metrics.VOLUME_LEVEL)) == {
         ("vol-00000000000000001", "unknown", "telemetry_gap"),
         ("vol-00000000000000002", "unknown", "read_failed"),
     }
-    assert told(standing, metrics.VOLUME_BALANCE) == {}
-    assert told(standing, metrics.UNREAD) == {(): 1}
+    assert sample_values(standing, metrics.VOLUME_BALANCE) == {}
+    assert sample_values(standing, metrics.UNREAD) == {(): 1}
 
 
 def test_a_flip_under_way_is_told_and_one_that_stays_is_not(standing):
@@ -150,10 +150,10 @@ def test_a_flip_under_way_is_told_and_one_that_stays_is_not(standing):
     calm = balances(*[100] * 9)
     standing.take(ended(decided(1, calm, flip=under_way), decided(2, calm, flip=a_flip(stays=True))))
 
-    assert told(standing, metrics.VOLUME_FLIP) == {
+    assert sample_values(standing, metrics.VOLUME_FLIP) == {
         ("vol-00000000000000001", "changing", "out", "draining", "gp3"): 1
     }
-    assert told(standing, metrics.STUCK) == {(): 1}
+    assert sample_values(standing, metrics.STUCK) == {(): 1}
 
 
 def test_of_a_fleet_in_trouble_only_the_most_urgent_have_metrics_of_their_own(standing):
@@ -162,7 +162,7 @@ def test_of_a_fleet_in_trouble_only_the_most_urgent_have_metrics_of_their_own(st
 
     assert len(ids_told(standing)) == MOST_VOLUMES
     assert ids_told(standing)[0] == f"vol-{9999:017x}"
-    assert told(standing, metrics.LEFT_OUT) == {(): 201}
+    assert sample_values(standing, metrics.LEFT_OUT) == {(): 201}
     assert len(standing.readings) < 10 * MOST_VOLUMES
 
 
@@ -172,12 +172,12 @@ def test_the_fleet_is_told_as_the_ledger_counts_it(standing):
     hold = Hold(volume_id=None, by="anna", reason="INC-42", placed_at_s=0, until_s=at("13:00"))
     standing.take(ended(fleet=fleet, holds=[hold], undelivered=2))
 
-    assert told(standing, metrics.VOLUMES)[("critical",)] == 2
-    assert told(standing, metrics.VOLUMES)[("ok",)] == 7
-    assert told(standing, metrics.WATCHED) == {(): 9}
-    assert told(standing, metrics.LOWEST_BALANCE) == {(): 0.125}
-    assert told(standing, metrics.HOLDS) == {("everything",): 1, ("volume",): 0}
-    assert told(standing, metrics.ALERTS_WAITING) == {(): 2}
+    assert sample_values(standing, metrics.VOLUMES)[("critical",)] == 2
+    assert sample_values(standing, metrics.VOLUMES)[("ok",)] == 7
+    assert sample_values(standing, metrics.WATCHED) == {(): 9}
+    assert sample_values(standing, metrics.LOWEST_BALANCE) == {(): 0.125}
+    assert sample_values(standing, metrics.HOLDS) == {("everything",): 1, ("volume",): 0}
+    assert sample_values(standing, metrics.ALERTS_WAITING) == {(): 2}
 
 
 def test_a_fleet_that_could_not_be_listed_is_a_gap_and_unread_volumes(standing):
@@ -185,12 +185,12 @@ def test_a_fleet_that_could_not_be_listed_is_a_gap_and_unread_volumes(standing):
     standing.take(ended(fleet=fleet))
     standing.take(ended(now="12:01", fleet=fleet, undescribed=9, result=PassResult.PARTIAL))
 
-    assert told(standing, metrics.VOLUMES) == {}
-    assert told(standing, metrics.UNREAD) == {(): 9}
+    assert sample_values(standing, metrics.VOLUMES) == {}
+    assert sample_values(standing, metrics.UNREAD) == {(): 9}
 
 
 def test_counters_start_at_zero_and_only_rise(standing):
-    assert told(standing, metrics.OUTCOMES) == dict.fromkeys(
+    assert sample_values(standing, metrics.OUTCOMES) == dict.fromkeys(
         [("flipped",), ("flipped_back",), ("refused",), ("failed",)], 0
     )
     outcomes = {"vol-1": Outcome(done=Done.FLIPPED), "vol-2": Outcome(done=Done.REFUSED)}
@@ -206,11 +206,11 @@ def test_counters_start_at_zero_and_only_rise(standing):
             )
         )
 
-    assert told(standing, metrics.OUTCOMES)[("flipped",)] == 3
-    assert told(standing, metrics.ALERTS_SENT) == {(): 6}
-    assert told(standing, metrics.FAILURES) == {(): 3}
-    assert told(standing, metrics.METRICS_READ) == {(): 15}
-    assert told(standing, metrics.CALLS) == {("ec2:DescribeVolumes",): 6}
+    assert sample_values(standing, metrics.OUTCOMES)[("flipped",)] == 3
+    assert sample_values(standing, metrics.ALERTS_SENT) == {(): 6}
+    assert sample_values(standing, metrics.FAILURES) == {(): 3}
+    assert sample_values(standing, metrics.METRICS_READ) == {(): 15}
+    assert sample_values(standing, metrics.CALLS) == {("ec2:DescribeVolumes",): 6}
 
 
 def test_the_heartbeat_is_the_last_pass_that_was_carried_through(standing):
@@ -218,8 +218,8 @@ def test_the_heartbeat_is_the_last_pass_that_was_carried_through(standing):
     for minute, result in enumerate((PassResult.FAILED, PassResult.ELSEWHERE), start=1):
         standing.take(PassEnded(result=result, at_s=at(f"12:0{minute}")))
 
-    assert told(standing, metrics.LAST_PASS) == {(): at("12:00")}
-    assert told(standing, metrics.PASSES) == {
+    assert sample_values(standing, metrics.LAST_PASS) == {(): at("12:00")}
+    assert sample_values(standing, metrics.PASSES) == {
         ("complete",): 1, ("partial",): 0, ("failed",): 1, ("elsewhere",): 1,
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A zone or an Outpost without gp3: AWS is asked once, and people are told what exists there."""
+"""A zone or an Outpost without gp3: AWS is asked once, and people are alert what exists there."""
 
 from dataclasses import replace
 
@@ -36,18 +36,18 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
     functions.watch("sweep")
     functions.carry_out()
     assert asked(lab) == 1
-    [told] = of_kind(functions.alerts(), "FlipRefused", first)
-    assert told["evidence"]["guard"] == "type_not_available"
-    said = " ".join(told["evidence"]["details"])
+    [alert] = of_kind(functions.alerts(), "FlipRefused", first)
+    assert alert["evidence"]["guard"] == "type_not_available"
+    said = " ".join(alert["evidence"]["details"])
     assert "not supported in the zone" in said
     assert (
         "The next attempt is in 7 d (18:00 27 Nov UTC): gp3 does not exist in zone us-east-1-bos-1a" in said
     )
-    assert told["evidence"]["ends_at"] == told["evidence"]["retry_at"] == "2026-11-27T18:00:00Z"
+    assert alert["evidence"]["ends_at"] == alert["evidence"]["retry_at"] == "2026-11-27T18:00:00Z"
     assert "tries again" not in said
     assert "by hand" not in said
     assert f"instead of $10.00 (us-east-1 list prices): burstctl flip {first} --to io1." in said
-    assert told["action"] == f"burstctl flip {first} --to io1 --region us-east-1"
+    assert alert["action"] == f"burstctl flip {first} --to io1 --region us-east-1"
 
     second = add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
     elsewhere = add_critical(lab, tags=AUTO)
@@ -55,14 +55,14 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
         functions.tick(1)
         functions.carry_out()
     alerts = functions.alerts()
-    [told] = of_kind(alerts, "FlipRefused", second)
-    assert told["evidence"]["guard"] == "type_not_available"
-    assert "AWS refused gp3 in zone us-east-1-bos-1a at 2026-11-20T18:00:00Z" in str(told["evidence"])
-    assert f"burstctl flip {second} --to io1" in str(told["evidence"])
-    assert told["action"] == f"burstctl flip {second} --to io1 --region us-east-1"
+    [alert] = of_kind(alerts, "FlipRefused", second)
+    assert alert["evidence"]["guard"] == "type_not_available"
+    assert "AWS refused gp3 in zone us-east-1-bos-1a at 2026-11-20T18:00:00Z" in str(alert["evidence"])
+    assert f"burstctl flip {second} --to io1" in str(alert["evidence"])
+    assert alert["action"] == f"burstctl flip {second} --to io1 --region us-east-1"
     [drains] = of_kind(alerts, "BurstBalanceDraining", second)
     assert "--to io1 --iops" in drains["action"]
-    assert of_kind(alerts, "FlipRefused", first) == [], "people were told"
+    assert of_kind(alerts, "FlipRefused", first) == [], "people were alert"
     assert len(of_kind(alerts, "VolumeFlipped", elsewhere)) == 1
     assert asked(lab) == 2, "one refused in Boston, one taken elsewhere"
 
@@ -87,10 +87,10 @@ def test_on_an_outpost_gp3_is_not_tried_at_all(functions, lab):
     assert asked(lab) == 0
     [drains] = of_kind(alerts, "BurstBalanceDraining", volume_id)
     assert "--to io1 --iops" in drains["action"]
-    [told] = of_kind(alerts, "FlipRefused", volume_id)
-    assert told["evidence"]["guard"] == "type_not_available"
-    assert "first-generation" in str(told["evidence"])
-    assert told["action"] == f"burstctl flip {volume_id} --to io1 --region us-east-1"
+    [alert] = of_kind(alerts, "FlipRefused", volume_id)
+    assert alert["evidence"]["guard"] == "type_not_available"
+    assert "first-generation" in str(alert["evidence"])
+    assert alert["action"] == f"burstctl flip {volume_id} --to io1 --region us-east-1"
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_quota_refusal_that_names_no_time_is_tried_again_in_an_hour_and_not_in
     line = functions.carry_out().of(volume_id)[-1]
     assert said in line["message"]
     assert "names no time that burstwatch understands" in line["message"]
-    [told] = of_kind(functions.alerts(), "FlipRefused", volume_id)
-    assert (told["evidence"]["guard"], told["evidence"]["ends_at"]) == ("aws_quota", ends)
+    [alert] = of_kind(functions.alerts(), "FlipRefused", volume_id)
+    assert (alert["evidence"]["guard"], alert["evidence"]["ends_at"]) == ("aws_quota", ends)
     for _ in range(20):
         functions.tick(1)
         functions.carry_out()

@@ -325,7 +325,7 @@ class Ledger(Protocol):
         ...
 
     def note_unreadable(self, one: Unreadable) -> None:
-        """Report with ``take_unreadable`` an item that only its reader can tell to be damaged."""
+        """Report with ``take_unreadable`` an item that only its reader finds to be damaged."""
         ...
 
     def states(self) -> States:
