@@ -149,6 +149,10 @@ class Box:
         fields = [int(word) for word in Path("/sys/block", self.device, "stat").read_text().split()]
         return {"writes": fields[4], "reads": fields[0], "kib": fields[6] // 2, "flushes": fields[15]}
 
+    def writes_under_way(self) -> int:
+        """Writes that the inner device was asked for and that have not come back."""
+        return int(Path("/sys/block", self.device, "inflight").read_text().split()[1])
+
     def close(self) -> None:
         """Undo it all, by the guard."""
         for load in self._loads:

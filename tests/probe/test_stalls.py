@@ -27,7 +27,10 @@ def cold_and_stalled(box: Box, path: Path) -> Iterator[None]:
     box.stall()
     words = ["dd", "if=/dev/zero", f"of={box.path}/stuck", "bs=4k", "count=1", "oflag=direct", "status=none"]
     writer = start(words, stderr=subprocess.DEVNULL)  # all else waits behind it
-    time.sleep(0.3)
+    until_s = time.monotonic() + 10
+    while not box.writes_under_way() and time.monotonic() < until_s:
+        time.sleep(0.02)
+    assert box.writes_under_way()
     try:
         yield
     finally:
