@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 LOCAL_AWS := $(VENV)/local-aws
 CDK    := $(VENV)/.cdk-installed
 
+# what is not written is compiled anew by each of the many processes that the tests start
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer packages man lock bench proof clean
 .DEFAULT_GOAL := test
 
@@ -53,8 +56,9 @@ types: setup
 imports: setup
 	$(BIN)/lint-imports
 
+# twice as many workers as cores, because many tests wait for a disk or a clock
 unit: setup
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n $$((2 * $$(nproc))) --dist loadgroup
 
 # how much of the core its own tests run; fails below what was reached
 coverage: setup

@@ -1,7 +1,10 @@
 import signal
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from botocore.client import ClientCreator
+from botocore.loaders import Loader
 
 from burstwatch.core.alerts import Alert
 from burstwatch.core.assess import Assessment, Evidence, assess
@@ -32,10 +35,35 @@ IO1 = Configuration(volume_type=VolumeType.IO1, iops=1_000)
 IO2 = Configuration(volume_type=VolumeType.IO2, iops=4_000)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def apis_read_once() -> Iterator[None]:
+    """botocore reads an API's model and makes a class of it for each client: a third of the tests' time."""
+    loader, make_class, classes = Loader(), ClientCreator._create_client_class, dict[str, type]()
+
+    def make_class_once(creator: ClientCreator, service: str, model: object) -> type:
+        if service not in classes:
+            classes[service] = make_class(creator, service, model)
+        return classes[service]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("botocore.session.create_loader", lambda _path: loader)
+        patch.setattr(ClientCreator, "_create_client_class", make_class_once)
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="write transcripts, pictures and the output on pages anew"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a real disk would measure each other: each kind of disk has one worker of pytest-xdist."""
+    for item in items:
+        if "alone" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("ddprobe's disk"))
+        elif item.path.name in ("test_disk.py", "test_incident.py", "test_on_a_real_disk.py"):
+            item.add_marker(pytest.mark.xdist_group("burstlab's disk"))
 
 
 def at(clock: str | float) -> float:

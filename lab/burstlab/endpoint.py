@@ -242,14 +242,40 @@ class _Moto:
 
 
 class _Quiet(WSGIRequestHandler):
-    """Says nothing about requests, and sees to it that small answers are not held back."""
+    """Logs no requests, keeps connections open as AWS does, and holds no small answer back."""
 
+    protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    wbufsize = -1
     server: "_Server"
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         """The Date header tells the lab's time, as AWS's tells AWS's."""
         return formatdate(self.server.clock.now_s() if timestamp is None else timestamp, usegmt=True)
+
+    def run_wsgi(self) -> None:
+        """Answer one request and leave the connection open, which werkzeug's own method never does."""
+        environ = self.make_environ()
+        status, headers = "", list[tuple[str, str]]()
+
+        def start_response(given: str, fields: list[tuple[str, str]], _exc_info: Any = None, /) -> Any:
+            nonlocal status, headers
+            status, headers = given, fields
+
+        try:
+            body = b"".join(self.server.app(environ, start_response))
+            code, _, reason = status.partition(" ")
+            self.send_response(int(code), reason)
+            for name, value in headers:
+                if name.lower() != "content-length":
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+        except (ConnectionError, TimeoutError) as error:
+            self.connection_dropped(error, environ)
 
     def connection_dropped(self, error: BaseException, environ: "WSGIEnvironment | None" = None) -> None:  # noqa: ARG002
         """Nobody is there any more, or is meant to be: read no further."""

@@ -11,7 +11,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from botocore.loaders import Loader
 from published import check_output
 
 from burstctl import asking, flipping
@@ -28,8 +27,6 @@ from burstwatch.gather import Gathering
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())")
-_LOADER = Loader()
-"""Shared by all runs in this process: reading AWS's model of EC2 is most of a run's time."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,6 @@ class OperatorsDesk:
                 monkeypatch.delenv(name)
         self.set(HOME=str(directory), AWS_EC2_METADATA_DISABLED="true")
         monkeypatch.chdir(directory)
-        monkeypatch.setattr("botocore.session.create_loader", lambda _path: _LOADER)
 
     @property
     def ledger_path(self):

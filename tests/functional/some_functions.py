@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from a_stack import PLAIN, a_stack, push_by_hand, put
-from botocore.loaders import Loader
 from operators_desk import START
 
 from burstlab.clock import LabClock
@@ -37,8 +36,6 @@ MODULES = {"watch": watch, "flip": flip, "settle": settle}
 TIME_LEFT_MS = 50_000
 PLACEHOLDER = "<aws.scheduler.scheduled-time>"
 
-_LOADER = Loader()
-"""Shared by all functions in this process: reading AWS's model of EC2 is most of a cold start."""
 
 _NUMBERS = count(1)
 """moto keeps what it is given for as long as the process lives."""
@@ -289,7 +286,6 @@ def some_functions(monkeypatch: Any, *, lab: Any = None, **given: Any) -> Iterat
         if name.startswith(("AWS_", "BURSTWATCH_", "POWERTOOLS_", "LAMBDA_", "_X_AMZN")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr("botocore.session.create_loader", lambda _path: _LOADER)
     fleet = LabFleet(LabClock.by_hand(START), LabSettings(lag_s=60, **(lab or {})))
     with Endpoint(fleet) as endpoint:
         yield Functions(lab=endpoint, monkeypatch=monkeypatch, **given)
