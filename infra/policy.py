@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from burstwatch.adapters.policy_file import read_policy
-from burstwatch.core.policy import PolicyError
+from burstwatch.adapters.policy.yaml_file import read_policy
+from burstwatch.core.policy.policy import PolicyError
 from infra.config import StageConfig, StageError, StageFault, read_stage
 
 

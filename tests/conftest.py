@@ -6,21 +6,21 @@ import pytest
 from botocore.client import ClientCreator
 from botocore.loaders import Loader
 
-from burstwatch.core.alerts import Alert
-from burstwatch.core.assess import Assessment, Evidence, assess
-from burstwatch.core.decide import Decision, Look, decide
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Phase
-from burstwatch.core.ledger import VolumeState
-from burstwatch.core.modification import Modification, Provision
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Mode, Policy
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.samples import Series
-from burstwatch.core.tags import Wishes
-from burstwatch.core.volume import Volume, baseline_iops
-from burstwatch.core.want import Around
-from burstwatch.core.windows import Occurrence, Span, WindowState
-from burstwatch.core.windows import Phase as WindowPhase
+from burstwatch.core.alerts.alert import Alert
+from burstwatch.core.assessment.assess import Assessment, Evidence, assess
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.modification import Modification, Provision
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ebs.volume import Volume, baseline_iops
+from burstwatch.core.flips.triggers import Around
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Phase
+from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.policy.volume_tags import Wishes
+from burstwatch.core.policy.windows import Occurrence, Span, WindowState
+from burstwatch.core.policy.windows import Phase as WindowPhase
+from burstwatch.core.watch.decide import Decision, Look, decide
 
 pytest_plugins = ["probing"]  # the fixtures of tests/probe: a second conftest.py would hide this one's names
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 
-from burstwatch.core.ledger import Ledger
+from burstwatch.core.ledger.ledger import Ledger
 
 WRITES = frozenset(
     {

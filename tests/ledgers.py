@@ -11,9 +11,9 @@ from functools import cache
 import botocore.session
 from botocore.config import Config
 
-from burstlab.dynamodb import DynamoDb
-from burstwatch.adapters.ledger_dynamodb import DynamoLedger
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstlab.fake_aws.dynamodb import DynamoDb
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
 
 KINDS = ["sqlite", "dynamodb"]
 TABLE = DynamoDb().table

@@ -1,12 +1,12 @@
 """Days in the life of a volume, for pictures: its history, and the ledger's lines about it."""
 
-from burstwatch.core.flips import configuration_document
-from burstwatch.core.happenings import EVERYTHING
-from burstwatch.core.ledger import EntryKind, LedgerEntry
-from burstwatch.core.prices import Configuration
-from burstwatch.core.samples import Series
-from burstwatch.core.usage import History
-from burstwatch.core.words import format_instant
+from burstctl.timeline.intervals import EVERYTHING
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.pricing import Configuration
+from burstwatch.core.ebs.usage import History
+from burstwatch.core.ledger.flip_state import configuration_document
+from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.text import format_instant
 from conftest import GP2, GP3, at
 
 VOLUME_ID = "vol-0123456789abcdef0"

@@ -2,26 +2,35 @@
 
 from dataclasses import replace
 
-from burstwatch.core.alerts import Alert, AlertKind
-from burstwatch.core.decide import Look, decide
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Phase
-from burstwatch.core.follow import Sighting
-from burstwatch.core.guards import Guard, Refusal
-from burstwatch.core.ledger import VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.orders import Facts, Order, Plan, accept, intend, make_plan, refused_event, reject
-from burstwatch.core.outlook import announce_windows
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Mode, Policy
-from burstwatch.core.prices import Configuration
-from burstwatch.core.stall import Stall
-from burstwatch.core.story import Event, announce
-from burstwatch.core.tags import Wishes
-from burstwatch.core.target import Demand
-from burstwatch.core.volume import Volume
-from burstwatch.core.want import Around
-from burstwatch.core.windows import Phase as WindowPhase
-from burstwatch.core.windows import WindowState
+from burstwatch.core.alerts.alert import Alert, AlertKind
+from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import Configuration
+from burstwatch.core.ebs.sizing import Demand
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.flips.events import Event, announce
+from burstwatch.core.flips.guards import Guard, Refusal
+from burstwatch.core.flips.planning import (
+    Facts,
+    Order,
+    Plan,
+    accept,
+    intend,
+    make_plan,
+    refused_event,
+    reject,
+)
+from burstwatch.core.flips.reconcile import Sighting
+from burstwatch.core.flips.triggers import Around
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Phase
+from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.policy.volume_tags import Wishes
+from burstwatch.core.policy.windows import Phase as WindowPhase
+from burstwatch.core.policy.windows import WindowState
+from burstwatch.core.watch.decide import Look, decide
+from burstwatch.core.watch.window_status import announce_windows
 from conftest import (
     GP2,
     IO1,

@@ -3,12 +3,12 @@
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.cloudwatch import CloudWatchReader
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Policy
-from burstwatch.shell import Shell
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.services import Shell
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NOW_S = NOON.timestamp()

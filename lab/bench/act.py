@@ -47,12 +47,12 @@ def act() -> None:
     """One look that changes nothing, which makes the lab simulate its past; then one pass that acts."""
     from dataclasses import replace
 
-    from burstwatch.adapters.ledger_sqlite import SqliteLedger
-    from burstwatch.bootstrap import build_modifier, build_shell, open_session
-    from burstwatch.core.outcome import Done
-    from burstwatch.core.policy import Policy
-    from burstwatch.settings import Clock
-    from burstwatch.watchdog import assess_volumes, look_at_everything
+    from burstwatch.adapters.ledger.sqlite import SqliteLedger
+    from burstwatch.core.flips.outcome import Done
+    from burstwatch.core.policy.policy import Policy
+    from burstwatch.engine.watch_pass import assess_volumes, look_at_everything
+    from burstwatch.wiring.bootstrap import build_modifier, build_shell, open_session
+    from burstwatch.wiring.settings import Clock
 
     policy = Policy.from_mapping({"version": "1", "flip": {"fleet_cap": "1000"}})
     session = open_session(None, None)

@@ -18,10 +18,10 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from burstwatch.core.cadence import sweep_interval_s  # noqa: E402 - infra is found below the repository's root
-from burstwatch.core.cost import MONTH_S, usd_per_month  # noqa: E402
-from burstwatch.core.policy import CadencePolicy  # noqa: E402
-from burstwatch.core.volume import baseline_iops  # noqa: E402
+from burstwatch.core.ebs.volume import baseline_iops  # noqa: E402
+from burstwatch.core.policy.policy import CadencePolicy  # noqa: E402
+from burstwatch.core.watch.api_cost import MONTH_S, usd_per_month  # noqa: E402
+from burstwatch.core.watch.poll_interval import sweep_interval_s  # noqa: E402 - infra is found below the repository's root
 
 FLEETS: Final = (100, 1_000, 10_000)
 SMALL_GIB: Final = 100
@@ -152,10 +152,10 @@ def read_stack() -> Stack:
 
 def metrics_of_a_quiet_tick() -> set[str]:
     """What the watch function tells when nothing happens but that it read some volume."""
-    from burstwatch.core.fleet import count_fleet
-    from burstwatch.core.report import Report
-    from burstwatch.handlers.telling import tell
-    from burstwatch.observability import Metric
+    from burstwatch.core.watch.fleet_summary import count_fleet
+    from burstwatch.core.watch.report import Report
+    from burstwatch.handlers.pass_metrics import tell
+    from burstwatch.wiring.observability import Metric
 
     told = Told({Metric.TICKS, Metric.NEWEST_DATAPOINT_AGE, Metric.SOONEST_TIME_TO_EMPTY})
     fleet = count_fleet({}, (), watched=1)

@@ -3,10 +3,10 @@
 .venv/bin/python lab/bench/cost.py
 """
 
-from burstwatch.core.cadence import sweep_interval_s
-from burstwatch.core.cost import usd_per_month, usd_per_month_idle
-from burstwatch.core.policy import CadencePolicy
-from burstwatch.core.volume import baseline_iops
+from burstwatch.core.ebs.volume import baseline_iops
+from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.watch.api_cost import usd_per_month, usd_per_month_idle
+from burstwatch.core.watch.poll_interval import sweep_interval_s
 
 VOLUMES = 1_000
 MIX_GIB = (8, 30, 100, 334, 500, 900)

@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 
 from look import LATENCY_MS, serving_idle
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.local_aws import LocalAws
-from burstlab.slack_receiver import SlackReceiver
-from burstlab.stage_deployed import VERBS, DeployedStage, bootstrap, deploy
-from burstlab.volume import LabVolume
+from burstlab.deployed.deployed_stack import VERBS, DeployedStage, bootstrap, deploy
+from burstlab.deployed.local_aws import LocalAws
+from burstlab.fake_aws.server import Endpoint
+from burstlab.fake_aws.slack import SlackReceiver
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
 
 VOLUMES = 40
 DRAINING = 6

@@ -22,18 +22,18 @@ from itertools import count
 from typing import Any, Final
 from unittest.mock import patch
 
-from burstlab.clock import LabClock
-from burstlab.dynamodb import DynamoDb
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
-from burstwatch.adapters.ledger_dynamodb import DynamoLedger
-from burstwatch.core.ledger import Change, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.function_settings import FunctionSettings
+from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ledger.ledger import Change, VolumeState
 from burstwatch.handlers import settle
-from burstwatch.handlers.footing import Footing
-from burstwatch.observability import Instruments
+from burstwatch.handlers.runtime import Footing
+from burstwatch.wiring.function_settings import FunctionSettings
+from burstwatch.wiring.observability import Instruments
 
 ACCOUNT: Final = "123456789012"
 KNOWN: Final = 1_000

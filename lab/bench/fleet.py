@@ -53,10 +53,10 @@ class Counting:
 @contextmanager
 def a_ledger(kind: str, session: Any):
     """An empty ledger of this kind; the table is the one that AWS plays."""
-    from burstwatch.adapters.calls import CallCounter
-    from burstwatch.adapters.ledger_dynamodb import DynamoLedger
-    from burstwatch.adapters.ledger_sqlite import SqliteLedger
-    from burstwatch.bootstrap import WORKERS, build_client
+    from burstwatch.adapters.aws.call_counter import CallCounter
+    from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+    from burstwatch.adapters.ledger.sqlite import SqliteLedger
+    from burstwatch.wiring.bootstrap import WORKERS, build_client
 
     if kind == "dynamodb":
         yield DynamoLedger(
@@ -77,8 +77,8 @@ def units_so_far() -> dict[str, float]:
 
 def run_ticks(ledger_kind: str, profiled: str | None) -> list[dict[str, Any]]:
     """The three ticks, measured; the first of them in ``cProfile`` where a file for it is named."""
-    from burstwatch.bootstrap import build_shell, open_session
-    from burstwatch.core.policy import Policy
+    from burstwatch.core.policy.policy import Policy
+    from burstwatch.wiring.bootstrap import build_shell, open_session
 
     session, channel = open_session(None, None), Counting()
     with a_ledger(ledger_kind, session) as ledger:
@@ -94,9 +94,9 @@ def measured(shell: Any, tick_s: int, kind: str, channel: Counting, profiled: st
     """One tick, two seconds late as ticks are, and what it took."""
     import cProfile
 
-    from burstwatch.core.cost import USD_PER_METRIC
-    from burstwatch.core.ledger import TickKind
-    from burstwatch.watchdog import run_tick
+    from burstwatch.core.ledger.ledger import TickKind
+    from burstwatch.core.watch.api_cost import USD_PER_METRIC
+    from burstwatch.engine.watch_pass import run_tick
 
     profile = cProfile.Profile() if profiled else None
     before, sent = units_so_far(), channel.sent

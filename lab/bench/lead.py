@@ -13,15 +13,15 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median
 
-from burstwatch.core.assess import Evidence, assess
-from burstwatch.core.cadence import sweep_interval_s
-from burstwatch.core.decide import Look, decide
-from burstwatch.core.levels import Level
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Policy
-from burstwatch.core.samples import Series
-from burstwatch.core.tags import read_tags
-from burstwatch.core.volume import CREDITS_PER_PCT, Volume, baseline_iops, worst_drain_per_s
+from burstwatch.core.assessment.assess import Evidence, assess
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.volume import CREDITS_PER_PCT, Volume, baseline_iops, worst_drain_per_s
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.policy.volume_tags import read_tags
+from burstwatch.core.watch.decide import Look, decide
+from burstwatch.core.watch.poll_interval import sweep_interval_s
 
 _MINUTE_S, _HOUR_S = 60, 3600
 _BURST_S = 1_800_000_000 // 86_400 * 86_400

@@ -8,11 +8,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Phase
-from burstwatch.core.ledger import Begun, Caps, Change, EntryKind, LedgerEntry, TickKind, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Phase
+from burstwatch.core.ledger.ledger import Begun, Caps, Change, EntryKind, LedgerEntry, TickKind, VolumeState
 
 
 def change(number: int) -> Change:

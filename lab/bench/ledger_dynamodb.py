@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 import botocore.session
 from botocore.config import Config
 
-from burstlab.dynamodb import DynamoDb
-from burstwatch.adapters.ledger_dynamodb import DynamoLedger
-from burstwatch.core.alerts import Alert, AlertKind
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Phase
-from burstwatch.core.ledger import Begun, Caps, Change, EntryKind, LedgerEntry, TickKind, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.prices import Configuration, VolumeType
+from burstlab.fake_aws.dynamodb import DynamoDb
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.core.alerts.alert import Alert, AlertKind
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Phase
+from burstwatch.core.ledger.ledger import Begun, Caps, Change, EntryKind, LedgerEntry, TickKind, VolumeState
 
 USD_PER_READ, USD_PER_WRITE = 0.125e-6, 0.625e-6
 """On demand, us-east-1, since November 2024."""

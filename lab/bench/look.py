@@ -25,11 +25,11 @@ def serving_idle(volumes: int, past_hours: int = 2):
 
 def look() -> None:
     """One look at everything, twice: the first makes the lab simulate its past, the second is measured."""
-    from burstwatch.adapters.ledger_sqlite import SqliteLedger
-    from burstwatch.bootstrap import build_shell, open_session
-    from burstwatch.core.policy import Policy
-    from burstwatch.settings import Clock
-    from burstwatch.watchdog import assess_volumes
+    from burstwatch.adapters.ledger.sqlite import SqliteLedger
+    from burstwatch.core.policy.policy import Policy
+    from burstwatch.engine.watch_pass import assess_volumes
+    from burstwatch.wiring.bootstrap import build_shell, open_session
+    from burstwatch.wiring.settings import Clock
 
     with SqliteLedger.in_memory() as ledger:
         shell = build_shell(open_session(None, None), policy=Policy(), ledger=ledger, clock=Clock.ENDPOINT)

@@ -17,13 +17,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from bill import FOCUS_TICKS, SWEEP_TICKS, USD, Stack, lines_of, metrics_of_a_quiet_tick, read_stack
 
-from burstwatch.adapters.cloudwatch import BATCH_SIZE, CALLS_PER_S, DATAPOINTS_PER_S
-from burstwatch.adapters.ec2 import PAGE_SIZE
-from burstwatch.core.cadence import sweep_interval_s
-from burstwatch.core.cost import MONTH_S, usd_per_month
-from burstwatch.core.policy import CadencePolicy, TelemetryPolicy
-from burstwatch.core.samples import PERIOD_S
-from burstwatch.core.volume import baseline_iops
+from burstwatch.adapters.aws.cloudwatch import BATCH_SIZE, CALLS_PER_S, DATAPOINTS_PER_S
+from burstwatch.adapters.aws.ec2 import PAGE_SIZE
+from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.ebs.volume import baseline_iops
+from burstwatch.core.policy.policy import CadencePolicy, TelemetryPolicy
+from burstwatch.core.watch.api_cost import MONTH_S, usd_per_month
+from burstwatch.core.watch.poll_interval import sweep_interval_s
 
 MIX_GIB: Final = (8, 30, 100, 334, 500, 900)
 SWEEP_S: Final = 300

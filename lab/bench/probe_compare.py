@@ -26,8 +26,8 @@ sys.path[:0] = [str(ROOT / part) for part in ("tests/probe", "ddprobe", "lab", "
 import box as boxes  # noqa: E402 - the load of the tests
 import ddprobe  # noqa: E402
 
-from burstlab.disk.device import Device  # noqa: E402
-from burstlab.disk.folder import NO_LIMIT, THROTTLE_GROUP  # noqa: E402
+from burstlab.disk.block_device import Device  # noqa: E402
+from burstlab.disk.state_dir import NO_LIMIT, THROTTLE_GROUP  # noqa: E402
 
 SCENARIOS: Final = {
     # IOPS, bytes per second, writers of 4 KiB

@@ -21,13 +21,13 @@ from typing import Any, Final
 
 from serving import serving
 
-from burstlab.answers import Answer, Call, ec2_answer, form
-from burstlab.clock import LabClock
-from burstlab.dynamodb import DynamoDb
-from burstlab.ec2_query import members
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet
-from burstwatch.core.volume import BUCKET_CREDITS, baseline_iops, worst_drain_per_s
+from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.ec2.query import members
+from burstlab.fake_aws.protocols import Answer, Call, ec2_answer, form
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet
+from burstwatch.core.ebs.volume import BUCKET_CREDITS, baseline_iops, worst_drain_per_s
 
 LATENCY_MS: Final = 30
 LEDGER_LATENCY_MS: Final = 5

@@ -24,10 +24,10 @@ _MINUTE_S, _MOST_MINUTES = 60, 12
 
 def serve(volumes: int, gp2: int, page_s: float) -> None:
     """Play AWS until stdin ends: every so manieth volume is gp2."""
-    from burstlab.clock import LabClock
-    from burstlab.endpoint import Endpoint
-    from burstlab.fleet import LabFleet, LabSettings
-    from burstlab.volume import LabVolume
+    from burstlab.fake_aws.server import Endpoint
+    from burstlab.model.clock import LabClock
+    from burstlab.model.fleet import LabFleet, LabSettings
+    from burstlab.model.volume import LabVolume
 
     fleet = LabFleet(LabClock(), LabSettings(filter_after_page=True, page_latency_s=page_s))
     every = volumes // gp2
@@ -63,12 +63,12 @@ class Sweeps:
 
 def watch(page_s: float, volumes: int) -> None:
     """The ticks, until the first sweep is done and one more minute has passed."""
-    from burstwatch.adapters.ec2 import Ec2Reader
-    from burstwatch.adapters.ledger_sqlite import SqliteLedger
-    from burstwatch.bootstrap import build_shell, open_session
-    from burstwatch.core.ledger import TickKind
-    from burstwatch.core.policy import Policy
-    from burstwatch.watchdog import run_tick
+    from burstwatch.adapters.aws.ec2 import Ec2Reader
+    from burstwatch.adapters.ledger.sqlite import SqliteLedger
+    from burstwatch.core.ledger.ledger import TickKind
+    from burstwatch.core.policy.policy import Policy
+    from burstwatch.engine.watch_pass import run_tick
+    from burstwatch.wiring.bootstrap import build_shell, open_session
 
     sweeps = Sweeps()
     Ec2Reader.volumes = sweeps.count(Ec2Reader.volumes)  # type: ignore[method-assign]

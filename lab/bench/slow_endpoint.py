@@ -20,11 +20,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.slack_receiver import Drip, SlackReceiver
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.server import Endpoint
+from burstlab.fake_aws.slack import Drip, SlackReceiver
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
 
 SPEED = 4.0
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

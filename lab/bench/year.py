@@ -22,21 +22,21 @@ from typing import Any, Final, cast
 import botocore.session
 from botocore.config import Config
 
-from burstlab.clock import LabClock
-from burstlab.dynamodb import DynamoDb, size_of
-from burstlab.fleet import LabFleet
-from burstlab.in_process import InProcessCloudWatch, InProcessEc2
-from burstlab.volume import LabVolume
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.adapters.ledger_dynamodb import DynamoLedger
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.ledger import Change, EntryKind, Ledger, LedgerEntry, TickKind, VolumeState
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Policy
-from burstwatch.shell import Shell
-from burstwatch.watchdog import run_tick
+from burstlab.fake_aws.dynamodb import DynamoDb, size_of
+from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.ledger import Change, EntryKind, Ledger, LedgerEntry, TickKind, VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import run_tick
 
 BEGINS_AT: Final = datetime(2025, 11, 20, tzinfo=UTC)
 YEAR_S: Final = 365 * 24 * 3600
@@ -212,7 +212,7 @@ class Focus:
 
 def read_history(ledger: Ledger, volume_id: str) -> int:
     """What ``burstctl history`` does: the whole story of a volume, in words."""
-    from burstctl.chronicle import lay_out_story, read_story, tell_story
+    from burstctl.history.render import lay_out_story, read_story, tell_story
 
     return len(lay_out_story(tell_story(read_story(ledger, volume_id))).splitlines())
 

@@ -8,11 +8,14 @@ In a test, with time moved by hand::
         lab.clock.advance(600)                         # ten minutes pass; BurstBalance is 70 now
         lab.client("ec2").describe_volumes()           # boto3; or use lab.url, lab.environment
 
-    from burstlab.clock import LabClock        from burstlab.endpoint import Endpoint
-    from burstlab.fleet import LabFleet, LabSettings, LabInstance, FleetError
-    from burstlab.volume import LabVolume, MetricFault, Truth
-    from burstlab.faults import Fault          from burstlab.modification import Modification, Shape, Wanted
-    from burstlab.answers import AwsError      from burstlab.events import LabEvent
+    from burstlab.fake_aws.faults import Fault
+    from burstlab.fake_aws.protocols import AwsError
+    from burstlab.fake_aws.server import Endpoint
+    from burstlab.model.clock import LabClock
+    from burstlab.model.ebs_events import LabEvent
+    from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
+    from burstlab.model.modification import Modification, Shape, Wanted
+    from burstlab.model.volume import LabVolume, MetricFault, Truth
 
 Time. A volume begins at ``starts_at`` (default: the clock's time when it is added) with ``balance_pct``, so
 a fresh fleet has no datapoints until time passes; ``starts_at=now - timedelta(hours=3)`` gives it three
@@ -48,7 +51,7 @@ Beside the fleet: ``lab.client("ssm")`` talks to a Parameter Store of the lab it
 moto answers the rest (SNS, STS, PutMetricData, other tables, instance types the lab does not know, ...);
 its state is one per process: POST ``/moto-api/reset`` empties it.
 
-The rest of AWS, for a real ``cdk deploy`` (``burstlab.local_aws``, ``burstlab.stage_deployed``)::
+The rest of AWS, for a real ``cdk deploy`` (``burstlab.deployed``)::
 
     with LocalAws() as aws, SlackReceiver() as slack, Endpoint(fleet) as lab:
         bootstrap(aws), deploy(aws)                    # the app as it is

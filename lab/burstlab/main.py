@@ -14,22 +14,27 @@ class _Command(NamedTuple):
 
 
 COMMANDS: Final = {
-    "demo": _Command("six hours of a dozen volumes and the watchdog, in a minute or two", "burstlab.demo"),
-    "serve": _Command("answer AWS clients for a simulated fleet, until Ctrl-C", "burstlab.serve"),
+    "demo": _Command(
+        "six hours of a dozen volumes and the watchdog, in a minute or two", "burstlab.demo.command"
+    ),
+    "serve": _Command("answer AWS clients for a simulated fleet, until Ctrl-C", "burstlab.serve.command"),
     "disk": _Command("a real throttled disk with a gp2 bucket; needs root", "burstlab.disk.command"),
     "incident": _Command(
-        "the incident on a real disk, with and without the watchdog; needs root", "burstlab.incident"
+        "the incident on a real disk, with and without the watchdog; needs root", "burstlab.incident.command"
     ),
     "probe-scenarios": _Command(
-        "ddprobe on disks that are sick in every way; needs root", "burstlab.scenarios.command"
+        "ddprobe on disks that are sick in every way; needs root", "burstlab.probe_scenarios.command"
     ),
     "score": _Command("the watchdog and its rivals on recorded load", "burstlab.score.command"),
     "faults": _Command(
-        "everything that can go wrong in a story, each in a run of its own", "burstlab.campaign.command"
+        "everything that can go wrong in a story, each in a run of its own",
+        "burstlab.fault_injection.command",
     ),
-    "crowd": _Command("several watchdogs at once on one ledger, killed and misled", "burstlab.crowd"),
-    "month": _Command("a month of one-minute ticks: drift, growth, leaks", "burstlab.month"),
-    "loads": _Command("list what a volume can be asked to do, and why", "burstlab.serve"),
+    "crowd": _Command(
+        "several watchdogs at once on one ledger, killed and misled", "burstlab.concurrency.command"
+    ),
+    "month": _Command("a month of one-minute ticks: drift, growth, leaks", "burstlab.soak.command"),
+    "loads": _Command("list what a volume can be asked to do, and why", "burstlab.serve.command"),
 }
 
 

@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from burstctl.command import Options, common_options, write_examples
-from burstctl.exits import Exit
-from burstctl.output import complain, complain_of_bug, prepare, show
+from burstctl.cli.exit_codes import Exit
+from burstctl.cli.options import Options, common_options, write_examples
+from burstctl.cli.output import complain, complain_of_bug, prepare, show
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.policy import PolicyError
-from burstwatch.settings import SettingsError
+from burstwatch.core.policy.policy import PolicyError
+from burstwatch.wiring.settings import SettingsError
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}
 EXAMPLES: Final = (
@@ -35,28 +35,28 @@ class _Entry(NamedTuple):
 
 
 COMMANDS: Final = {
-    "assess": _Entry("which volumes run dry, and when; changes nothing", "burstctl.commands.assess"),
-    "explain": _Entry("why it says so: every number behind a decision", "burstctl.commands.explain"),
+    "assess": _Entry("which volumes run dry, and when; changes nothing", "burstctl.assess.command"),
+    "explain": _Entry("why it says so: every number behind a decision", "burstctl.explain.command"),
     "watch": _Entry(
-        "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.commands.watch"
+        "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.watch.command"
     ),
-    "advise": _Entry("what each volume should be for good, and its price", "burstctl.commands.advise"),
-    "backtest": _Entry("what it would have done: before auto is on", "burstctl.commands.backtest"),
-    "report": _Entry("the fleet on one page of HTML: look, send, print", "burstctl.commands.report"),
-    "flip": _Entry("move volumes off burst credits: plan, ask, modify", "burstctl.commands.flip"),
-    "flip-back": _Entry("return flipped volumes to what they were", "burstctl.commands.flip"),
-    "plot": _Entry("the last hours of a volume as a picture, and its forecast", "burstctl.commands.plot"),
-    "history": _Entry("the story of a volume: what, who, why, what it cost", "burstctl.commands.history"),
-    "hold": _Entry("modify nothing for a while: one volume, or everything", "burstctl.commands.hold"),
-    "release": _Entry("end a hold, or trust a volume again", "burstctl.commands.release"),
-    "window": _Entry("the critical periods: list, start and stop them", "burstctl.commands.window"),
-    "doctor": _Entry("what is wrong with the set-up, and what mends it", "burstctl.commands.doctor"),
+    "advise": _Entry("what each volume should be for good, and its price", "burstctl.advise.command"),
+    "backtest": _Entry("what it would have done: before auto is on", "burstctl.backtest.command"),
+    "report": _Entry("the fleet on one page of HTML: look, send, print", "burstctl.report.command"),
+    "flip": _Entry("move volumes off burst credits: plan, ask, modify", "burstctl.flip.command"),
+    "flip-back": _Entry("return flipped volumes to what they were", "burstctl.flip.command"),
+    "plot": _Entry("the last hours of a volume as a picture, and its forecast", "burstctl.plot.command"),
+    "history": _Entry("the story of a volume: what, who, why, what it cost", "burstctl.history.command"),
+    "hold": _Entry("modify nothing for a while: one volume, or everything", "burstctl.holds.hold"),
+    "release": _Entry("end a hold, or trust a volume again", "burstctl.holds.release"),
+    "window": _Entry("the critical periods: list, start and stop them", "burstctl.windows.command"),
+    "doctor": _Entry("what is wrong with the set-up, and what mends it", "burstctl.doctor.command"),
     "experiment": _Entry(
-        "measure what nobody documents: the balance after a return", "burstctl.commands.experiment"
+        "measure what nobody documents: the balance after a return", "burstctl.experiment.command"
     ),
-    "aws-check": _Entry("measure AWS in your account, for less than a dollar", "burstctl.commands.aws_check"),
-    "policy": _Entry("check a policy, show the one in force, push one", "burstctl.commands.policy"),
-    "completion": _Entry("completion for bash, zsh and fish", "burstctl.commands.completion"),
+    "aws-check": _Entry("measure AWS in your account, for less than a dollar", "burstctl.aws_check.command"),
+    "policy": _Entry("check a policy, show the one in force, push one", "burstctl.policy.command"),
+    "completion": _Entry("completion for bash, zsh and fish", "burstctl.cli.completion_command"),
 }
 """A command is a click command of this name in that module, imported only when it is called."""
 
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and answer the exit code; whatever goes wrong is one message on stderr."""
     try:
         if ASKED in os.environ:
-            import_module("burstctl.completing").register()
+            import_module("burstctl.cli.shell_completion").register()
         prepare()
         code = burstctl.main(arguments, prog_name="burstctl", standalone_mode=False)
         return int(code or Exit.FINE)

@@ -9,12 +9,12 @@ from typing import Final
 
 import click
 
-from burstctl.command import Command
-from burstctl.exits import Exit
+from burstctl.cli.exit_codes import Exit
+from burstctl.cli.options import Command
+from burstctl.cli.output import DEBUG
+from burstctl.context.active_policy import POLICY
 from burstctl.main import COMMANDS, EXAMPLES, HELP, burstctl
-from burstctl.output import DEBUG
-from burstctl.policy_in_force import POLICY
-from burstwatch.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
+from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
 
 _EXITS: Final = {
     Exit.FINE: "fine, or done",

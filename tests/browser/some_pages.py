@@ -3,17 +3,17 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from burstctl.report.deeds import Deed, Sort
-from burstctl.report.gathering import Reported, Told
-from burstctl.report.money import PaidStay, sum_money
+from burstctl.report.activity import Deed, Sort
+from burstctl.report.collect import Reported, Told
+from burstctl.report.costs import PaidStay, sum_money
 from burstctl.report.page import render_page
-from burstctl.report.pictures import MOST_FINE_POINTS, MOST_POINTS, axis_of
-from burstwatch.core.chronology import Sources, chronicle
-from burstwatch.core.policy import Policy
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.report import Report, urgency_of
-from burstwatch.core.samples import Series
-from burstwatch.core.usage import History
+from burstctl.report.series import MOST_FINE_POINTS, MOST_POINTS, axis_of
+from burstctl.timeline.timeline import Sources, chronicle
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ebs.usage import History
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.watch.report import Report, urgency_of
 from conftest import a_decision, a_flip, a_state, a_volume, an_assessment, at, balances, draining_to
 
 NOW_S = at("12:00")

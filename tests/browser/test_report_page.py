@@ -26,7 +26,7 @@ from some_pages import (
     warning,
 )
 
-from burstwatch.core.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
 from conftest import balances
 
 MOST_MS = 2_000

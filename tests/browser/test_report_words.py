@@ -6,8 +6,8 @@ from html import unescape
 
 from some_pages import NOW_S, a_reported, calm, page_of, silent
 
-from burstctl.report.deed_words import LEAST_OF_A_SORT, MOST_DEEDS
-from burstctl.report.deeds import Deed, Sort
+from burstctl.report.activity import Deed, Sort
+from burstctl.report.activity_html import LEAST_OF_A_SORT, MOST_DEEDS
 
 
 def words_of(reported):

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from burstlab.board import _board, open_board, tell_the_end, tell_the_start
-from burstlab.demo import demo, run
+from burstlab.demo.command import demo, run
+from burstlab.demo.live_view import _board, open_board, tell_the_end, tell_the_start
 
 HOURS = 0.4
 """Until 16:24: a critical volume is moved at once, and the first of a window's at 16:20."""

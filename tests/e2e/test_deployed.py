@@ -19,13 +19,13 @@ from botocore.exceptions import ClientError
 from tests.runbooks.a_checkout import Checkout, check_shown
 from tests.runbooks.pasted import the_line, without_comment
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.local_aws import ROOT, LocalAws
-from burstlab.slack_receiver import SlackReceiver
-from burstlab.stage_deployed import DeployedStage
-from burstlab.volume import LabVolume
+from burstlab.deployed.deployed_stack import DeployedStage
+from burstlab.deployed.local_aws import ROOT, LocalAws
+from burstlab.fake_aws.server import Endpoint
+from burstlab.fake_aws.slack import SlackReceiver
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
 
 BURSTCTL = [sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())"]
 MINUTE_S = 60

@@ -3,8 +3,8 @@
 import json
 from hashlib import sha256
 
-from burstlab.dynamodb import DynamoDb
-from burstwatch.adapters.ledger_dynamodb import DynamoLedger
+from burstlab.fake_aws.dynamodb import DynamoDb
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 
 PLAIN = "version: 1\n"
 

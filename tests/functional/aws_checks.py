@@ -5,10 +5,10 @@ from urllib.request import Request, urlopen
 
 from operators_desk import OperatorsDesk
 
-from burstctl.commands import aws_check
-from burstctl.experimenting import waiting
-from burstctl.stopping import StopSignal
-from burstwatch.settings import Clock
+from burstctl.aws_check import command
+from burstctl.cli.signals import StopSignal
+from burstctl.experiment import waiting
+from burstwatch.wiring.settings import Clock
 
 TAG = "burstwatch:aws-check"
 
@@ -37,7 +37,7 @@ class AwsChecks:
         # a run reads the clock thousands of times, and an HTTP request for each is most of a test's time;
         # whole seconds, as the endpoint tells them
         monkeypatch.setattr(
-            aws_check, "endpoint_clock", lambda _url: lambda: float(int(self.lab.clock.now_s()))
+            command, "endpoint_clock", lambda _url: lambda: float(int(self.lab.clock.now_s()))
         )
 
     def run(self, *arguments, **given):

@@ -8,23 +8,23 @@ from functools import cache
 
 from boto3.session import Session
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import ACCESS_KEY, Endpoint
-from burstlab.fleet import LabFleet, LabInstance, LabSettings
-from burstlab.modification import Modification
-from burstlab.volume import LabVolume
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.cloudwatch import CloudWatchReader
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.bootstrap import build_client, build_modifier
-from burstwatch.core.flips import Flip
-from burstwatch.core.ledger import EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Policy
-from burstwatch.shell import Shell
-from burstwatch.watchdog import run_tick
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.model.modification import Modification
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.flip_state import Flip
+from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import run_tick
+from burstwatch.wiring.bootstrap import build_client, build_modifier
 from fuse import CHANNEL, ChannelOnFuse, Fuse, Killed, LedgerOnFuse, ModifierOnFuse
 
 FIRST_DAY = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)

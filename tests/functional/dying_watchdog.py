@@ -7,8 +7,8 @@ from pathlib import Path
 
 from crashing import Clients, a_policy
 
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.watchdog import run_tick
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.engine.watch_pass import run_tick
 from fuse import Fuse
 
 

@@ -13,16 +13,17 @@ from typing import Any
 
 from published import check_output
 
-from burstctl import asking, flipping
+from burstctl.cli import confirm
+from burstctl.flip import execute
 from burstctl.main import main
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
-from burstwatch import watchdog
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.ledger import EntryKind
-from burstwatch.gather import Gathering
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.engine import watch_pass
+from burstwatch.engine.collector import Gathering
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -97,7 +98,7 @@ class OperatorsDesk:
         self._capsys.readouterr()
         with self.monkeypatch.context() as somebody:
             somebody.setattr(sys, "stdin", _Somebody(answer, meanwhile))
-            somebody.setattr(asking, "_has_terminal", lambda: answer is not None)
+            somebody.setattr(confirm, "_has_terminal", lambda: answer is not None)
             code = main([str(argument) for argument in arguments])
         said = self._capsys.readouterr()
         return _checked(Ran(code, said.out, said.err), arguments)
@@ -133,7 +134,7 @@ class OperatorsDesk:
 def stand_still(monkeypatch):
     """No pass of this process takes any time: a slow machine says what a fast one does."""
     monkeypatch.setattr(Gathering, "time_s", property(lambda gathering: gathering.now_s))
-    for module in (watchdog, flipping):
+    for module in (watch_pass, execute):
         monkeypatch.setattr(module, "monotonic", lambda: 0.0)
 
 

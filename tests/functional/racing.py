@@ -12,11 +12,11 @@ SOURCES = HERE.parents[1] / "lambdas"
 PRELUDE = """
 import sys
 from pathlib import Path
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.alerts import Alert, AlertKind, make_digest
-from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, TickKind, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.place import Place
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.alerts.alert import Alert, AlertKind, make_digest
+from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, TickKind, VolumeState
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.location import Place
 
 path, me = Path(sys.argv[1]), int(sys.argv[2])
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from crashing import Clients, a_policy
 
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.watchdog import look_at_everything
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.engine.watch_pass import look_at_everything
 from fuse import Fuse
 
 

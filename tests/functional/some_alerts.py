@@ -2,8 +2,8 @@
 
 from copy import deepcopy
 
-from burstwatch.core.alerts import Alert, make_digest
-from burstwatch.core.place import Place
+from burstwatch.core.alerts.alert import Alert, make_digest
+from burstwatch.core.location import Place
 from some_events import event_alerts, refused_by_aws
 
 PLACE = Place(region="us-east-1", account="123456789012")

@@ -1,9 +1,9 @@
 """Changes for tests of the ledger: states, entries and alerts of a few volumes."""
 
-from burstwatch.core.alerts import Alert, AlertKind, alert_id, make_digest
-from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.place import Place
+from burstwatch.core.alerts.alert import Alert, AlertKind, alert_id, make_digest
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.location import Place
 
 A, B, C = "vol-0a", "vol-0b", "vol-0c"
 MAIL, SLACK = "mail", "slack"

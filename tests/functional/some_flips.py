@@ -1,8 +1,8 @@
 """Flips for tests, their intents and what becomes of them."""
 
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Phase, intent_id
-from burstwatch.core.ledger import Change, EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Phase, intent_id
+from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, VolumeState
 
 GP2 = Configuration(volume_type=VolumeType.GP2)
 GP3 = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128)

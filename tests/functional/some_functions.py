@@ -16,18 +16,18 @@ from typing import Any
 from a_stack import PLAIN, a_stack, push_by_hand, put
 from operators_desk import START
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstwatch.adapters.delivery import deliver
-from burstwatch.adapters.sns import SnsChannel
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.place import Place
-from burstwatch.core.words import format_instant
-from burstwatch.function_settings import FunctionSettings
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstwatch.adapters.notify.sns import SnsChannel
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.location import Place
+from burstwatch.core.text import format_instant
+from burstwatch.engine.alert_delivery import deliver
 from burstwatch.handlers import flip, settle, watch
-from burstwatch.handlers.footing import ATTEMPTS, Footing
-from burstwatch.observability import Metric, instrumented
+from burstwatch.handlers.runtime import ATTEMPTS, Footing
+from burstwatch.wiring.function_settings import FunctionSettings
+from burstwatch.wiring.observability import Metric, instrumented
 
 ACCOUNT = "123456789012"
 ARN = f"arn:aws:lambda:us-east-1:{ACCOUNT}:function"

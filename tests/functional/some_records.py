@@ -2,7 +2,7 @@
 
 import json
 
-from burstwatch.adapters.sns import SnsChannel
+from burstwatch.adapters.notify.sns import SnsChannel
 
 ALARM = {
     "AlarmName": "prod-WatchdogSilent",

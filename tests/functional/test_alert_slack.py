@@ -16,10 +16,10 @@ from some_alerts import (
     an_alert,
 )
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.slack import SlackChannel, render
-from burstwatch.core.alerts import Alert, AlertKind
-from burstwatch.core.levels import Level
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.slack import SlackChannel, render
+from burstwatch.core.alerts.alert import Alert, AlertKind
+from burstwatch.core.assessment.severity import Level
 
 
 @pytest.fixture

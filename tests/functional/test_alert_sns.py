@@ -16,9 +16,9 @@ from some_alerts import (
     an_alert,
 )
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.sns import SnsChannel
-from burstwatch.core.alerts import Alert
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.sns import SnsChannel
+from burstwatch.core.alerts.alert import Alert
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:burstwatch-alerts"
 MOST_BYTES = 262_144

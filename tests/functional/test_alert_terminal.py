@@ -10,9 +10,9 @@ from some_alerts import (
     an_alert,
 )
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.terminal import TerminalChannel
-from burstwatch.core.words import columns
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.terminal import TerminalChannel
+from burstwatch.core.text import columns
 
 TERMINAL = {"TERM": "xterm-256color"}
 

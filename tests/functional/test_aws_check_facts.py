@@ -7,7 +7,7 @@ from aws_checks import AwsChecks, answers, fact_of
 from operators_desk import a_lab
 
 from burstctl.aws_check.facts import FACTS
-from burstlab.as_measured import as_measured
+from burstlab.serve.measured_settings import as_measured
 
 QUICK = {"modify_minutes_per_tib": 60, "modify_spread": 0}
 RATE_MESSAGE = "Volume {volume} was modified too often: not before {until}."

@@ -15,28 +15,29 @@ from test_delivery import FakeChannel, FakeLedger
 from test_slow_endpoints import LATEST_S, WITHIN_S, a_peer
 from test_watchdog import PAST, START, Recorder, a_shell, tick, warm_up
 
-from burstctl.exporter import serving as exporter
-from burstctl.exporter.standing import Standing
-from burstlab.clock import LabClock
-from burstlab.endpoint import ACCESS_KEY, Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
-from burstwatch import bootstrap, looking
-from burstwatch.adapters import ledger_dynamodb_table
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.delivery import deliver
-from burstwatch.adapters.http_deadline import bound_aws_answers
-from burstwatch.adapters.ledger_dynamodb_table import Table
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.wire import MOST_PAGES, pages
-from burstwatch.bootstrap import build_modifier, build_shell, build_topic_client
+from burstctl.watch import exporter_http_server as exporter
+from burstctl.watch.exporter_collector import Standing
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.botocore_hooks import MOST_PAGES, pages
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.http_deadline import bound_aws_answers
+from burstwatch.adapters.ledger import dynamodb_table
+from burstwatch.adapters.ledger.dynamodb_table import Table
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.outcome import Done
-from burstwatch.core.policy import Policy
-from burstwatch.flip import WORKERS
-from burstwatch.handlers.footing import in_time
-from burstwatch.watchdog import run_tick
+from burstwatch.core.flips.outcome import Done
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine import evaluate
+from burstwatch.engine.alert_delivery import deliver
+from burstwatch.engine.flip_executor import WORKERS
+from burstwatch.engine.watch_pass import run_tick
+from burstwatch.handlers.runtime import in_time
+from burstwatch.wiring import bootstrap
+from burstwatch.wiring.bootstrap import build_modifier, build_shell, build_topic_client
 
 NOON_S = 1_795_000_020
 AUTO = {"burstwatch:mode": "auto"}
@@ -110,7 +111,7 @@ def test_a_query_of_the_table_that_never_ends_is_given_up(monkeypatch):
         def query(self, **_):
             return {"Items": [], "LastEvaluatedKey": {"pk": {"S": "x"}, "sk": {"S": "y"}}}
 
-    monkeypatch.setattr(ledger_dynamodb_table, "_MOST_PAGES", 5)
+    monkeypatch.setattr(dynamodb_table, "_MOST_PAGES", 5)
     table = Table(Endless(), "credits", workers=1, sleep=wall.sleep)
     with pytest.raises(LedgerError, match="did not end after 5 pages of a query"):
         list(table.query("states"))
@@ -159,7 +160,7 @@ def test_an_alert_is_sent_to_a_topic_once_in_a_pass():
 
 
 def test_a_pass_that_should_stop_looks_at_no_further_volume_and_leaves_its_ticks(shell, lab, monkeypatch):
-    monkeypatch.setattr(looking, "_CHUNK", 2)
+    monkeypatch.setattr(evaluate, "_CHUNK", 2)
     lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(5))
     warm_up(lab)
     asked = []
@@ -201,7 +202,7 @@ def test_a_process_that_hangs_ends_soon_after_the_signal():
     code = (
         "import socket, sys\n"
         "from concurrent.futures import ThreadPoolExecutor\n"
-        "from burstctl.stopping import StopSignal\n"
+        "from burstctl.cli.signals import StopSignal\n"
         "ours, theirs = socket.socketpair()\n"
         "with StopSignal(within_s=0.3), ThreadPoolExecutor() as pool:\n"
         "    print('ready', flush=True)\n"

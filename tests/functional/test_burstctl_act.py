@@ -16,10 +16,10 @@ from operators_desk import (
     modified,
 )
 
-from burstlab.faults import Fault
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.core.ledger import Change
-from burstwatch.core.prices import Configuration, VolumeType
+from burstlab.fake_aws.faults import Fault
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.ledger import Change
 
 AUTO = {"burstwatch:mode": "auto"}
 
@@ -62,8 +62,8 @@ def test_an_opted_in_volume_is_flipped_told_and_no_cause_for_attention(desk, lab
 
 @pytest.mark.parametrize("is_tagged", [True, False], ids=["detached", "tag removed"])
 def test_a_volume_that_changes_while_others_are_modified_is_left_alone(desk, lab, monkeypatch, is_tagged):
-    monkeypatch.setattr("burstwatch.flip._FRESH_FOR_S", 0.0, raising=False)
-    monkeypatch.setattr("burstwatch.flip.WORKERS", 1)
+    monkeypatch.setattr("burstwatch.engine.flip_executor._FRESH_FOR_S", 0.0, raising=False)
+    monkeypatch.setattr("burstwatch.engine.flip_executor.WORKERS", 1)
     volumes = {add_exhausted(lab, f"ci-{number}", tags=AUTO) for number in range(4)}
     modify = Ec2Modifier.modify
 

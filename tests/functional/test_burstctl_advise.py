@@ -9,11 +9,12 @@ import pytest
 from operators_desk import START, OperatorsDesk, a_lab, asked, modified
 from operators_desk import add as add_volume
 
-from burstctl import advising, resolution
-from burstlab.faults import Fault
-from burstlab.volume import MetricFault
-from burstwatch.adapters.history import METRICS_PER_VOLUME
-from burstwatch.core.usage import MIB
+from burstctl.advise import collect
+from burstctl.context import metric_resolution
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.volume import MetricFault
+from burstwatch.adapters.aws.metric_history import METRICS_PER_VOLUME
+from burstwatch.core.ebs.usage import MIB
 
 DAY_MIN = 1440
 THE_VOLUME = "vol-0123456789abcdef0"
@@ -266,7 +267,7 @@ def test_above_two_weeks_it_reads_means_of_five_minutes(desk, lab):
 
 
 def test_a_large_fleet_is_read_by_five_minutes_and_is_told_so(desk, lab, monkeypatch):
-    monkeypatch.setattr(resolution, "MOST_BY_THE_MINUTE", 1)
+    monkeypatch.setattr(metric_resolution, "MOST_BY_THE_MINUTE", 1)
     add(lab, "a"), add(lab, "b")
     ran = desk.run("advise", "--json")
     assert ran.document["history"]["period_s"] == 300
@@ -384,7 +385,7 @@ def test_misuse_is_told_before_anything_is_read(desk, lab, arguments, why):
 
 
 def test_reads_that_cost_more_than_five_dollars_need_a_yes(desk, lab, monkeypatch):
-    monkeypatch.setattr(advising, "MOST_USD", 0.00009)
+    monkeypatch.setattr(collect, "MOST_USD", 0.00009)
     add(lab, "a"), add(lab, "b")
     ran = desk.run("advise")
     assert ran.code == 2
@@ -395,9 +396,9 @@ def test_reads_that_cost_more_than_five_dollars_need_a_yes(desk, lab, monkeypatc
 
 
 def test_5_dollars_are_a_hundred_thousand_volumes():
-    advising._check_cost(100_000, advising.Request())
-    with pytest.raises(advising.SettingsError, match=r"100,001 volumes costs \$5.00"):
-        advising._check_cost(100_001, advising.Request())
+    collect._check_cost(100_000, collect.Request())
+    with pytest.raises(collect.SettingsError, match=r"100,001 volumes costs \$5.00"):
+        collect._check_cost(100_001, collect.Request())
 
 
 def test_a_volume_that_is_not_there_fails_and_the_others_are_advised_on(desk, lab):

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_warning
 
-from burstlab.volume import MetricFault
+from burstlab.model.volume import MetricFault
 
 
 @pytest.fixture

@@ -10,16 +10,15 @@ from aws_checks import TAG, AwsChecks, Crash, answers, fact_of, remains
 from operators_desk import ROOT, a_lab, add, modified
 from published import check_document
 
-from burstctl.aws_check import prices, run_file
+from burstctl.aws_check import command, prices, run_file
 from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.facts import FACTS, balance_after_return
 from burstctl.aws_check.permissions import iam_policy, privileged_iam_policy
 from burstctl.aws_check.plan import Plan
 from burstctl.aws_check.resources import KINDS
-from burstctl.commands import aws_check
-from burstctl.whole_file import WritingError
-from burstlab.faults import Fault
-from burstwatch.core.words import format_duration
+from burstctl.cli.atomic_file import WritingError
+from burstlab.fake_aws.faults import Fault
+from burstwatch.core.text import format_duration
 
 COLUMNS = 80
 DENIED = {"kind": "error", "status": 403, "message": "You are not authorized to perform this operation."}
@@ -242,7 +241,7 @@ def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(ch
         Fact(name="never-ends", measure=never_ends, **given),
         *(fact for fact in FACTS if fact.name == "ratio-refusal"),
     )
-    monkeypatch.setattr(aws_check, "FACTS", facts)
+    monkeypatch.setattr(command, "FACTS", facts)
 
     ran = checks.run("--yes", "--json")
 
@@ -688,7 +687,7 @@ def test_the_report_names_no_account_of_others_and_no_request(checks, lab):
 
 def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, tmp_path):
     checks.measure("ratio-refusal")
-    from burstlab.as_measured import as_measured  # noqa: PLC0415
+    from burstlab.serve.measured_settings import as_measured  # noqa: PLC0415
 
     changes, unknown = as_measured(json.loads(checks.report_path().read_text()))
     assert changes == {"ratio_code": "InvalidParameterValue"}

@@ -13,22 +13,22 @@ import pytest
 from operators_desk import START, OperatorsDesk, a_lab, asked
 from operators_desk import add as add_volume
 
-from burstctl.backtesting import reading
-from burstctl.backtesting.day_bar import DayBar
-from burstlab.clock import LabClock
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.in_process import InProcessCloudWatch, InProcessEc2
-from burstlab.volume import LabVolume, MetricFault
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.policy_file import read_policy
-from burstwatch.core.alerts import Alert
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.place import Place
-from burstwatch.shell import Shell
-from burstwatch.watchdog import run_tick
+from burstctl.backtest import load as backtest_load
+from burstctl.backtest.progress import DayBar
+from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume, MetricFault
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.policy.yaml_file import read_policy
+from burstwatch.core.alerts.alert import Alert
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.location import Place
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import run_tick
 
 COLUMNS = 80
 DAYS = 3
@@ -367,7 +367,7 @@ def test_sixty_days_are_read_by_five_minutes(desk, lab):
 
 
 def test_reads_above_a_dollar_want_a_yes(desk, lab, monkeypatch):
-    monkeypatch.setattr(reading, "MOST_USD", 0.00004)
+    monkeypatch.setattr(backtest_load, "MOST_USD", 0.00004)
     add_drained(lab)
     add(lab, "calm")
     ran = desk.run("backtest", "--days", "1")

@@ -5,11 +5,11 @@ from a_stack import PLAIN, a_stack, push_by_hand, put
 from botocore.config import Config
 from operators_desk import OperatorsDesk, a_lab, add_calm, add_critical, add_exhausted, asked, modified
 
-from burstctl import watching
-from burstlab.faults import Fault
-from burstwatch import bootstrap
-from burstwatch.core.flips import Hold
-from burstwatch.core.ledger import TickKind
+from burstctl.watch import loop
+from burstlab.fake_aws.faults import Fault
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.ledger.ledger import TickKind
+from burstwatch.wiring import bootstrap
 
 AUTO = {"burstwatch:mode": "auto"}
 TABLE = "dynamodb:burstwatch-ledger"
@@ -534,7 +534,7 @@ def test_a_running_watch_takes_up_what_is_pushed_and_keeps_it_while_nobody_answe
     with a_lab(desk, speed=600) as lab:
         a_stack(lab)
         add_calm(lab)
-        in_force, real_run_tick = [], watching.run_tick
+        in_force, real_run_tick = [], loop.run_tick
 
         def run_tick(shell, **given):
             in_force.append(str(shell.policy.levels.warning_within))
@@ -544,7 +544,7 @@ def test_a_running_watch_takes_up_what_is_pushed_and_keeps_it_while_nobody_answe
                 lab.faults.add(Fault(action="GetParameters", code="AccessDeniedException", times=2))
             return real_run_tick(shell, **given)
 
-        monkeypatch.setattr(watching, "run_tick", run_tick)
+        monkeypatch.setattr(loop, "run_tick", run_tick)
 
         ran = desk.run("watch", "--passes", "5")
 
@@ -558,13 +558,13 @@ def test_a_running_watch_tells_of_a_bad_policy_and_how_to_see_it(desk, monkeypat
     with a_lab(desk, speed=600) as lab:
         a_stack(lab)
         add_calm(lab)
-        real_run_tick = watching.run_tick
+        real_run_tick = loop.run_tick
 
         def run_tick(shell, **given):
             push_by_hand(lab, "version: 1\nlevels:\n  warning_within: soon\n")
             return real_run_tick(shell, **given)
 
-        monkeypatch.setattr(watching, "run_tick", run_tick)
+        monkeypatch.setattr(loop, "run_tick", run_tick)
 
         ran = desk.run("watch", "--passes", "3")
 

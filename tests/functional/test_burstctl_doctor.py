@@ -10,16 +10,16 @@ import pytest
 from loopback_aws import ec2_error, loopback_aws
 from operators_desk import ROOT, START, OperatorsDesk, a_lab, add, add_calm, asked, modified
 
-from burstctl.doctoring.finding import Verdict
-from burstctl.doctoring.ledger import judge_file
-from burstctl.doctoring.ledger_file import look_into
-from burstctl.doctoring.permissions import READS, Need
-from burstlab.faults import Fault
-from burstlab.slack_receiver import SlackReceiver
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstctl.doctor.check_ledger import judge_file
+from burstctl.doctor.check_permissions import READS, Need
+from burstctl.doctor.finding import Verdict
+from burstctl.doctor.sqlite_inspect import look_into
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.slack import SlackReceiver
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips import Hold, Spent
-from burstwatch.core.ledger import Change, TickKind, VolumeState
+from burstwatch.core.ledger.flip_state import Hold, Spent
+from burstwatch.core.ledger.ledger import Change, TickKind, VolumeState
 
 AUTO = {"burstwatch:mode": "auto"}
 NOW_S = int(START.timestamp())
@@ -270,7 +270,7 @@ def test_exit_zero_excuses_attention_and_no_failure(desk, lab):
 @pytest.mark.parametrize(("ahead_s", "verdict"), [(0, "ok"), (-45, "warning"), (420, "broken")])
 def test_this_machines_clock_against_awss(desk, lab, monkeypatch, ahead_s, verdict):
     desk.set(BURSTWATCH_CLOCK="wall")
-    monkeypatch.setattr("burstctl.doctoring.patient.time", lambda: NOW_S + ahead_s)
+    monkeypatch.setattr("burstctl.doctor.context.time", lambda: NOW_S + ahead_s)
 
     ran = desk.run("doctor", "--json")
 

@@ -9,8 +9,8 @@ from deployed_things import deployed_things
 from operators_desk import START, OperatorsDesk, a_lab, add_calm, modified
 from test_burstctl_doctor import READING, ROOT, deny, found, the_one
 
-from burstctl.doctoring import stack as doctoring_stack
-from burstwatch.core.ledger import TickKind
+from burstctl.doctor import check_stack as doctoring_stack
+from burstwatch.core.ledger.ledger import TickKind
 
 NOW_S = int(START.timestamp())
 ROLE = "arn:aws:iam::123456789012:role/r"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add_critical
 
-from burstlab.faults import Fault
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstlab.fake_aws.faults import Fault
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_an_endpoint_that_is_none(desk, lab):
 
 def test_a_clock_that_is_off_is_refused_before_anything_is_judged(desk, lab, monkeypatch):
     seven_minutes_later = datetime(2026, 11, 20, 18, 7, tzinfo=UTC).timestamp()
-    monkeypatch.setattr("burstwatch.bootstrap.time", lambda: seven_minutes_later)
+    monkeypatch.setattr("burstwatch.wiring.bootstrap.time", lambda: seven_minutes_later)
     desk.set(BURSTWATCH_CLOCK="wall")
 
     ran = desk.run("watch", "--once")
@@ -130,7 +130,7 @@ def test_a_clock_that_is_off_is_refused_before_anything_is_judged(desk, lab, mon
 
 def test_a_clock_that_is_a_little_off_is_none(desk, lab, monkeypatch):
     two_minutes_early = datetime(2026, 11, 20, 17, 58, tzinfo=UTC).timestamp()
-    monkeypatch.setattr("burstwatch.bootstrap.time", lambda: two_minutes_early)
+    monkeypatch.setattr("burstwatch.wiring.bootstrap.time", lambda: two_minutes_early)
     desk.set(BURSTWATCH_CLOCK="wall")
 
     assert desk.run("assess").code == 3
@@ -322,7 +322,7 @@ def test_a_bug_is_one_line_and_says_how_to_get_the_rest(desk, lab, monkeypatch):
     def break_down(*_, **__):
         raise LookupError("no such\nthing")
 
-    monkeypatch.setattr("burstctl.commands.assess.assess_volumes", break_down)
+    monkeypatch.setattr("burstctl.assess.command.assess_volumes", break_down)
 
     ran = desk.run("assess")
 

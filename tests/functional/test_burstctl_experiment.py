@@ -10,19 +10,19 @@ import pytest
 from a_stack import a_stack
 from operators_desk import START, OperatorsDesk, a_lab, add, asked, modified
 
-from burstctl.command import Options
-from burstctl.desk import modifying_desk
-from burstctl.experimenting import running, waiting
-from burstctl.experimenting.examining import Wanted, examine
-from burstctl.experimenting.journal import JournalError, Shelf, Stage
+from burstctl.cli.options import Options
+from burstctl.cli.signals import StopSignal
+from burstctl.context.context import modifying_desk
+from burstctl.experiment import runner, waiting
+from burstctl.experiment.journal import JournalError, Shelf, Stage
+from burstctl.experiment.preflight import Wanted, examine
 from burstctl.main import main
-from burstctl.stopping import StopSignal
-from burstlab.faults import Fault
-from burstlab.volume import LabVolume
-from burstwatch.core.flips import Hold, WindowMark
-from burstwatch.core.guards import Guard
-from burstwatch.settings import Clock
-from burstwatch.watchdog import look_at_everything
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.volume import LabVolume
+from burstwatch.core.flips.guards import Guard
+from burstwatch.core.ledger.flip_state import Hold, WindowMark
+from burstwatch.engine.watch_pass import look_at_everything
+from burstwatch.wiring.settings import Clock
 
 COMMAND = ("experiment", "credit-reset")
 COLUMNS = 80
@@ -71,8 +71,8 @@ def naps(lab, monkeypatch):
     """It looks less often than it does in earnest, and no time is slept through."""
     made = Naps(lab)
     monkeypatch.setitem(waiting.LONGEST_NAP_S, Clock.ENDPOINT, 3600.0)
-    monkeypatch.setattr(running, "_LOOK_EVERY_S", 600)
-    monkeypatch.setattr(running, "_CHECK_EVERY_S", 3600)
+    monkeypatch.setattr(runner, "_LOOK_EVERY_S", 600)
+    monkeypatch.setattr(runner, "_CHECK_EVERY_S", 3600)
 
     def nap(stop, seconds):
         made.nap(stop, seconds)
@@ -429,7 +429,7 @@ def test_what_was_agreed_to_long_ago_and_never_began_is_not_begun(desk, lab, nap
         raise SystemExit(9)
 
     with monkeypatch.context() as dying:
-        dying.setattr(running.Experiment, "run", die)
+        dying.setattr(runner.Experiment, "run", die)
         with pytest.raises(SystemExit):
             desk.run(*COMMAND, volume_id, "--yes")
     lab.clock.advance(8 * 3600)
@@ -507,10 +507,8 @@ def test_a_watchdog_that_may_act_leaves_it_alone(desk, lab, naps, monkeypatch):
     """Opted in, and a window begins while it is away: back on gp2 it would be flipped, but it is held."""
     volume_id = add_spare(lab, tags={"burstwatch:mode": "auto", "burstwatch:window": "release"})
     shells, refused = [], []
-    run = running.Experiment.run
-    monkeypatch.setattr(
-        running.Experiment, "run", lambda self: (shells.append(self.desk.shell), run(self))[1]
-    )
+    run = runner.Experiment.run
+    monkeypatch.setattr(runner.Experiment, "run", lambda self: (shells.append(self.desk.shell), run(self))[1])
 
     def start(_stop):
         mark = WindowMark(name="release", starts=True, by="bob", at_s=int(lab.clock.now_s()))
@@ -716,13 +714,13 @@ def test_what_cloudwatch_never_tells_is_not_waited_for_longer_than_a_day(desk, l
 def test_the_answer_on_the_screen_is_that_of_the_report(desk, lab, naps, monkeypatch):
     """Read once more for the screen alone, CloudWatch might say less."""
     volume_id = add_spare(lab)
-    write = running.write_report
+    write = runner.write_report
 
     def write_and_fall_silent(*given):
         write(*given)
         while_cloudwatch_refuses(lab)()
 
-    monkeypatch.setattr(running, "write_report", write_and_fall_silent)
+    monkeypatch.setattr(runner, "write_report", write_and_fall_silent)
     ran = desk.run(*COMMAND, volume_id, "--yes", "--json")
 
     assert ran.document["conclusion"] == "kept"

@@ -5,10 +5,10 @@ from html import unescape
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_warning
 
-from burstlab.modification import Modification, Shape
-from burstlab.volume import MetricFault
-from burstwatch.core.flips import WATCHDOG, Spent
-from burstwatch.core.ledger import Change, VolumeState
+from burstlab.model.modification import Modification, Shape
+from burstlab.model.volume import MetricFault
+from burstwatch.core.ledger.flip_state import WATCHDOG, Spent
+from burstwatch.core.ledger.ledger import Change, VolumeState
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ from operators_desk import (
     modified,
 )
 
-from burstlab.faults import Fault
-from burstlab.instance import LabInstance
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.flips import Hold, Phase
-from burstwatch.core.ledger import Change
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.instance import LabInstance
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.flip_state import Hold, Phase
+from burstwatch.core.ledger.ledger import Change
 
 AN_HOUR_S = 3600
 

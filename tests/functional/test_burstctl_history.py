@@ -3,7 +3,7 @@
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add_calm, add_critical, add_exhausted, add_warning
 
-from burstlab.faults import Fault
+from burstlab.fake_aws.faults import Fault
 
 AUTO = {"burstwatch:mode": "auto"}
 

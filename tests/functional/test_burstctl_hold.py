@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add_calm, add_critical, add_exhausted, asked
 
-from burstlab.faults import Fault
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.ledger import Change, VolumeState
+from burstlab.fake_aws.faults import Fault
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.ledger import Change, VolumeState
 
 AUTO = {"burstwatch:mode": "auto"}
 

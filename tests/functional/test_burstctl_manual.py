@@ -9,10 +9,10 @@ import pytest
 from operators_desk import ROOT
 from test_burstctl_help import every_command
 
-from burstctl.exits import Exit
+from burstctl.cli.exit_codes import Exit
+from burstctl.cli.output import DEBUG
 from burstctl.manpage import make_manpage
-from burstctl.output import DEBUG
-from burstwatch.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
+from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
 
 GROFF = shutil.which("groff")
 MANDOC = shutil.which("mandoc")

@@ -23,10 +23,10 @@ from operators_desk import (
 )
 from test_burstctl_table import on_a_terminal
 
-from burstctl import output
-from burstlab.faults import Fault
-from burstwatch.core.stall import Stall
-from burstwatch.core.words import columns
+from burstctl.cli import output
+from burstlab.fake_aws.faults import Fault
+from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.text import columns
 
 HOUR_S = 3600
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -176,9 +176,9 @@ def test_windows_holds_stalls_refusals_and_alerts_stand_on_lanes_and_in_the_list
 
 def report_a_stall(desk, volume_id):
     """What ddprobe's event would bring to the deployed watchdog."""
-    from burstctl.command import Options  # noqa: PLC0415
-    from burstctl.desk import watching_desk  # noqa: PLC0415
-    from burstwatch.watchdog import hear  # noqa: PLC0415
+    from burstctl.cli.options import Options  # noqa: PLC0415
+    from burstctl.context.context import watching_desk  # noqa: PLC0415
+    from burstwatch.engine.watch_pass import hear  # noqa: PLC0415
 
     with watching_desk(Options(), {}) as desk_of_watchdog:
         shell = desk_of_watchdog.shell
@@ -283,7 +283,7 @@ def test_a_file_that_cannot_be_is_refused_before_aws_is_asked(desk, lab, name, s
 
 def test_without_matplotlib_it_says_what_to_install_and_what_goes_without(desk, lab, monkeypatch):
     volume_id = add_calm(lab)
-    monkeypatch.setitem(sys.modules, "burstctl.plotting.drawing", None)
+    monkeypatch.setitem(sys.modules, "burstctl.plot.matplotlib_plot", None)
 
     ran = desk.run("plot", volume_id, "--to", "ci-7.png")
 
@@ -379,7 +379,7 @@ def test_where_the_terminal_knows_no_blocks_ascii_draws(desk, lab, monkeypatch):
 
 def test_matplotlib_is_not_imported_before_a_picture_is_wanted():
     said = subprocess.run(
-        [sys.executable, "-c", "import sys, burstctl.commands.plot; print('matplotlib' in sys.modules)"],
+        [sys.executable, "-c", "import sys, burstctl.plot.command; print('matplotlib' in sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

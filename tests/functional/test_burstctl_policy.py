@@ -4,8 +4,8 @@ import pytest
 import yaml
 from operators_desk import OperatorsDesk
 
-from burstwatch.adapters.policy_file import parse_policy
-from burstwatch.core.policy import Policy
+from burstwatch.adapters.policy.yaml_file import parse_policy
+from burstwatch.core.policy.policy import Policy
 
 BAD = """\
 version: 1

@@ -11,12 +11,12 @@ from a_stack import a_stack
 from operators_desk import START, OperatorsDesk, add_calm, add_critical, add_warning
 from test_burstctl_help import every_command
 
-from burstctl.command import Command
-from burstctl.exits import Exit, exit_of_all
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.faults import Fault
-from burstlab.fleet import LabFleet, LabSettings
+from burstctl.cli.exit_codes import Exit, exit_of_all
+from burstctl.cli.options import Command
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
 
 BOTH = ("--region", "us-east-1", "--region", "eu-west-1")
 REGIONS = b"""<DescribeRegionsResponse><regionInfo>

@@ -23,8 +23,8 @@ from operators_desk import (
     asked,
 )
 
-from burstctl.report import gathering
-from burstlab.faults import Fault
+from burstctl.report import collect
+from burstlab.fake_aws.faults import Fault
 
 AUTO = {"burstwatch:mode": "auto"}
 
@@ -137,7 +137,7 @@ def test_each_volume_has_its_balance_over_the_time_asked_for_and_gaps_stay_gaps(
 
 
 def test_calm_volumes_cost_one_metric_each_and_those_that_matter_three(desk, lab, page, monkeypatch):
-    monkeypatch.setattr(gathering, "MOST_TOLD", 2)
+    monkeypatch.setattr(collect, "MOST_TOLD", 2)
     for nth in range(5):
         add_calm(lab, f"web-{nth}")
     add_critical(lab)
@@ -336,7 +336,7 @@ def test_json_tells_of_the_page_and_not_the_volumes(desk, lab, page):
 
 
 def test_dear_reads_are_not_made_without_being_told_so(desk, lab, page, monkeypatch):
-    monkeypatch.setattr(gathering, "MOST_USD", 0.00002)
+    monkeypatch.setattr(collect, "MOST_USD", 0.00002)
     add_critical(lab)
     ran = desk.run("report", "--html", page)
     assert ran.code == 2

@@ -13,12 +13,12 @@ from io import StringIO
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_warning
 
-from burstctl.progress import ProgressBar
-from burstctl.table import cut, draw_bar, narrow_table, render_plain, wide_table
-from burstwatch.core.outcome import Done, Outcome
-from burstwatch.core.policy import Policy
-from burstwatch.core.report import Report
-from burstwatch.core.words import columns
+from burstctl.cli.progress import ProgressBar
+from burstctl.render.table import cut, draw_bar, narrow_table, render_plain, wide_table
+from burstwatch.core.flips.outcome import Done, Outcome
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.text import columns
+from burstwatch.core.watch.report import Report
 from conftest import a_decision, a_volume, an_assessment, at, balances, draining_to
 
 BLOCKS = "░▏▎▍▌▋▊▉█"

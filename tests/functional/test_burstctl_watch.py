@@ -22,13 +22,13 @@ from operators_desk import (
     modified,
 )
 
-from burstctl import watching
-from burstctl.stopping import StopSignal
-from burstlab.faults import Fault
-from burstlab.slack_receiver import Drip, SlackReceiver
-from burstwatch.adapters import webhook
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.ledger import EntryKind
+from burstctl.cli.signals import StopSignal
+from burstctl.watch import loop
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.slack import Drip, SlackReceiver
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.notify import slack_webhook
+from burstwatch.core.ledger.ledger import EntryKind
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_alerts_go_to_slack_whose_address_is_shown_nowhere(desk, lab, from_file)
 
 @pytest.mark.parametrize("drip", Drip)
 def test_a_slack_that_never_finishes_an_answer_keeps_no_pass_from_its_flips(desk, lab, monkeypatch, drip):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", 0.2)
     add_critical(lab, "web-3")
     volume_id = add_critical(lab, tags={"burstwatch:mode": "auto"})
     with SlackReceiver() as slack:
@@ -388,7 +388,7 @@ def test_a_policy_that_turns_bad_alerts_once_and_the_last_good_one_stays(desk, f
     in_force = []
     passes_to_change = {2: "version: 1\nlevels:\n  warning_within: soon\n", 4: "version: 1\n"}
 
-    real_run_tick = watching.run_tick
+    real_run_tick = loop.run_tick
 
     def run_tick(shell, **given):
         in_force.append(str(shell.policy.levels.warning_within))
@@ -396,7 +396,7 @@ def test_a_policy_that_turns_bad_alerts_once_and_the_last_good_one_stays(desk, f
             policy.write_text(text)
         return real_run_tick(shell, **given)
 
-    monkeypatch.setattr(watching, "run_tick", run_tick)
+    monkeypatch.setattr(loop, "run_tick", run_tick)
 
     ran = desk.run("watch", "--passes", "5")
 

@@ -3,7 +3,7 @@
 import pytest
 from operators_desk import OperatorsDesk, a_lab, add_calm, asked, modified
 
-from burstlab.faults import Fault
+from burstlab.fake_aws.faults import Fault
 
 # 18:00 UTC is 19:00 in Berlin; the lead of 100 GiB is 30 min + 6 h x 100 / 1024 = 65 min
 POLICY = """version: 1

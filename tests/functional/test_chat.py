@@ -11,9 +11,9 @@ from moto import mock_aws
 from some_alerts import a_digest, a_policy_rejection, a_told_drain, alerts_about_events, an_alert
 from some_records import an_alarm
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.chat import ChatChannel, render_chat
-from burstwatch.adapters.notices import notice_of, read_notice
+from burstwatch.adapters.notify.amazon_q import ChatChannel, render_chat
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.message import notice_of, read_notice
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:chat"
 

@@ -13,21 +13,21 @@ import pytest
 from operators_desk import add_calm, asked, modified
 from some_functions import AUTO, a_message, failures, instant, some_functions
 
-from burstlab.clock import LabClock
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.in_process import InProcessCloudWatch, InProcessEc2
-from burstlab.volume import LabVolume
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.bootstrap import ClockError
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.ledger import TickKind
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Policy
-from burstwatch.shell import Shell
-from burstwatch.watchdog import run_tick
+from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.ledger.ledger import TickKind
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import run_tick
+from burstwatch.wiring.bootstrap import ClockError
 from ledgers import KINDS, a_home
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

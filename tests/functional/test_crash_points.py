@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from crashing import Play, a_lab, a_policy
 
-from burstwatch.core.flips import OTHERS, WATCHDOG, Direction, Phase, WindowMark
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.policy import Policy
-from burstwatch.core.prices import VolumeType
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ledger.flip_state import OTHERS, WATCHDOG, Direction, Phase, WindowMark
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Policy
 from fuse import CHANNEL, Fuse, Killed, Trap, die
 
 CI = "vol-000000000000000c1"

@@ -3,11 +3,11 @@ from itertools import count
 import pytest
 from some_alerts import NOW_S, PLACE, a_policy_rejection, alert_number
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.delivery import deliver
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.ledger import Change, Delivery, EntryKind, LedgerEntry
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.ledger.ledger import Change, Delivery, EntryKind, LedgerEntry
+from burstwatch.engine.alert_delivery import deliver
 
 
 class FakeLedger:

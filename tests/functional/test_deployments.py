@@ -6,7 +6,8 @@ from botocore.exceptions import ClientError
 from mocked_aws import client_of
 from moto import mock_aws
 
-from burstwatch.adapters.deployments import (
+from burstwatch.adapters.aws.errors import AwsError
+from burstwatch.adapters.policy.deployments import (
     HANDOVER_S,
     Deployment,
     DeploymentError,
@@ -16,7 +17,6 @@ from burstwatch.adapters.deployments import (
     take_over,
     write_origin,
 )
-from burstwatch.adapters.errors import AwsError
 
 DOCUMENT = {
     "schema": "burstwatch.deployment/v1",

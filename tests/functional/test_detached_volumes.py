@@ -10,7 +10,7 @@ import pytest
 from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, modified
 from some_functions import AUTO, some_functions
 
-from burstlab.volume import LabVolume
+from burstlab.model.volume import LabVolume
 
 RETURNS = "version: 1\nflip_back:\n  dwell: 5m\n  calm_for: 30m\n"
 OTHER_HOST = "i-0000000000000000b"

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 from crashing import Clients, Lab, a_lab, a_policy
 
-from burstctl.experimenting import running
-from burstctl.experimenting.journal import Journal, Shelf, Stage
-from burstctl.experimenting.waiting import Patience
-from burstlab.volume import LabVolume
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.prices import Configuration, VolumeType
+from burstctl.experiment import runner
+from burstctl.experiment.journal import Journal, Shelf, Stage
+from burstctl.experiment.waiting import Patience
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.ledger import EntryKind
 from fuse import Fuse, Killed, LedgerOnFuse
 
 SPARE = "vol-000000000000000e1"
@@ -57,8 +57,8 @@ def lab():
 
 @pytest.fixture(autouse=True)
 def seldom_looks(monkeypatch):
-    monkeypatch.setattr(running, "_LOOK_EVERY_S", 600)
-    monkeypatch.setattr(running, "_CHECK_EVERY_S", 3600)
+    monkeypatch.setattr(runner, "_LOOK_EVERY_S", 600)
+    monkeypatch.setattr(runner, "_CHECK_EVERY_S", 3600)
 
 
 def a_journal(lab, directory) -> Journal:
@@ -83,17 +83,17 @@ def go_on(lab, directory, fuse, monkeypatch) -> Journal:
     shelf = Shelf(directory)
     journal = shelf.open_one(SPARE)
     assert journal is not None
-    write = running.write_report
+    write = runner.write_report
     with SqliteLedger.open(directory / "ledger.sqlite") as ledger, monkeypatch.context() as patched:
         shell = Clients.shell(lab.clients, ledger, a_policy(), fuse, [])
-        shell = running.replace(
+        shell = runner.replace(
             shell,
             ledger=LedgerWithHoldsOnFuse(ledger, fuse),
             channels=[],
             clock=lambda: float(lab.fleet.now_s()),
         )
-        patched.setattr(running, "write_report", lambda *given: fuse.effect("report", lambda: write(*given)))
-        experiment = running.Experiment(
+        patched.setattr(runner, "write_report", lambda *given: fuse.effect("report", lambda: write(*given)))
+        experiment = runner.Experiment(
             desk=SimpleNamespace(shell=shell, by="anna"),
             shelf=ShelfOnFuse(shelf, fuse),
             journal=journal,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from mocked_aws import client_of
 from moto import mock_aws
 
-from burstwatch.adapters.flip_queue import FlipQueue, FlipRequest, PoisonError
-from burstwatch.core.flips import Cause, Direction
+from burstwatch.adapters.aws.flip_queue import FlipQueue, FlipRequest, PoisonError
+from burstwatch.core.ledger.flip_state import Cause, Direction
 
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/flips.fifo"
 TIME_S = 1_795_197_635

@@ -9,9 +9,9 @@ import pytest
 from operators_desk import add_calm, add_critical, add_exhausted, add_warning, asked, modified
 from some_functions import AUTO, a_message, failures, instant, some_functions
 
-from burstwatch.core.flips import Hold
+from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.handlers import flip
-from burstwatch.observability import Instruments
+from burstwatch.wiring.observability import Instruments
 
 NO_FLIPS = "version: 1\nmode:\n  highest: propose\nflip:\n  spend_cap_usd_per_month: 1\n  fleet_cap: 1\n"
 TO_IO1 = AUTO | {"burstwatch:target": "io1"}

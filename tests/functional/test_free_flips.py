@@ -6,7 +6,7 @@ import pytest
 from operators_desk import OperatorsDesk, a_lab, add_critical, add_warning, asked, modified
 from some_functions import AUTO, a_message, failures, instant, some_functions
 
-from burstwatch.core.flips import Hold
+from burstwatch.core.ledger.flip_state import Hold
 
 FREE = "gp3 stays and costs no more than gp2"
 NOT_FREE = {
@@ -191,7 +191,7 @@ def test_a_refusal_of_an_early_flip_is_reported_once_the_drain_is_critical(funct
 
 
 def test_many_early_flips_do_not_hold_up_the_request_for_a_critical_volume(functions, monkeypatch):
-    monkeypatch.setattr("burstwatch.acting._MOST_WAITING", 2)
+    monkeypatch.setattr("burstwatch.engine.dispatch._MOST_WAITING", 2)
     lab = functions.lab
     early = {add_warning(lab, f"build-{number}", tags=AUTO) for number in range(6)}
     critical = {add_critical(lab, f"ci-{number}", tags=AUTO) for number in range(3)}

@@ -8,10 +8,10 @@ import some_functions as some_functions_module
 from operators_desk import OperatorsDesk, add_critical, add_exhausted, asked, modified
 from some_functions import AUTO, Functions, a_message, failures, some_functions
 
-from burstlab.faults import Fault
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.adapters.flip_queue import FlipQueue
-from burstwatch.core.flips import Hold
+from burstlab.fake_aws.faults import Fault
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.aws.flip_queue import FlipQueue
+from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.handlers import flip
 
 NO_FLIPS = "version: 1\nmode:\n  highest: propose\n"
@@ -299,7 +299,7 @@ def test_a_request_that_failed_slowly_is_still_put_back(functions, lab, wanting,
 
 def test_no_intent_is_recorded_that_there_is_no_time_to_send(functions, lab, wanting, monkeypatch):
     time_passes_at(monkeypatch, flip, "carry_out", left_ms=23_000)
-    monkeypatch.setattr("burstwatch.adapters.time_limit._TO_FINISH_S", 0.0)
+    monkeypatch.setattr("burstwatch.adapters.aws.time_limit._TO_FINISH_S", 0.0)
     [record] = functions.requests()
     said = functions.flip([record])
     assert (asked(lab), failures(said)) == (0, {record["messageId"]})

@@ -13,15 +13,15 @@ from a_stack import a_stack, put
 from operators_desk import add_calm, add_critical, modified
 from some_functions import ACCOUNT, AUTO, a_context, a_message, in_lab_time, instant, some_functions
 
-from burstlab.faults import Fault
-from burstwatch.adapters.ledger_dynamodb import DynamoLedger
-from burstwatch.bootstrap import origin_of
-from burstwatch.core.policy import Mode
-from burstwatch.function_settings import FunctionSettings
-from burstwatch.handlers import footing as footing_module
-from burstwatch.handlers.footing import Footing, account_of
-from burstwatch.observability import Instruments
-from burstwatch.settings import SettingsError
+from burstlab.fake_aws.faults import Fault
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.core.policy.policy import Mode
+from burstwatch.handlers import runtime as footing_module
+from burstwatch.handlers.runtime import Footing, account_of
+from burstwatch.wiring.bootstrap import origin_of
+from burstwatch.wiring.function_settings import FunctionSettings
+from burstwatch.wiring.observability import Instruments
+from burstwatch.wiring.settings import SettingsError
 
 LAMBDAS = Path(__file__).parents[2] / "lambdas"
 VERBS = ("watch", "flip", "settle", "notify")

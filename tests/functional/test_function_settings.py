@@ -1,7 +1,7 @@
 import pytest
 
-from burstwatch.function_settings import FunctionClock, FunctionSettings, NotifySettings
-from burstwatch.settings import SettingsError
+from burstwatch.wiring.function_settings import FunctionClock, FunctionSettings, NotifySettings
+from burstwatch.wiring.settings import SettingsError
 
 FUNCTION = {
     "AWS_REGION": "us-east-1",

@@ -4,11 +4,11 @@ import pytest
 from operators_desk import START, add, add_calm, add_critical, add_warning, asked, modified
 from some_functions import AUTO, an_event_message, failures, instant, looked_at, some_functions
 
-from burstlab.faults import Fault
-from burstlab.volume import LabVolume
-from burstwatch.core import decide
-from burstwatch.handlers.telling import PassError
-from burstwatch.handlers.timing import EventError
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.volume import LabVolume
+from burstwatch.core.watch import decide
+from burstwatch.handlers.event_time import EventError
+from burstwatch.handlers.pass_metrics import PassError
 
 CRITICAL = {"burstwatch:critical": "true"}
 STRANGE = "vol-0feedfeedfeedfeed"

@@ -7,11 +7,11 @@ from a_stack import a_stack, put
 from operators_desk import add, add_calm, add_critical, add_exhausted, add_warning, asked, modified
 from some_functions import ALL_METRICS, AUTO, PLACEHOLDER, Functions, instant, some_functions
 
-from burstlab.faults import Fault
-from burstwatch.core import decide
-from burstwatch.core.flips import Hold
-from burstwatch.handlers.telling import PassError
-from burstwatch.handlers.timing import EventError
+from burstlab.fake_aws.faults import Fault
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.watch import decide
+from burstwatch.handlers.event_time import EventError
+from burstwatch.handlers.pass_metrics import PassError
 
 DOUBTFUL = "version: 1\nlevels:\n  warning_within: soon\n"
 RETURNS = "version: 1\nflip_back:\n  return: always\n  dwell: 5m\n  calm_for: 5m\n"
@@ -704,7 +704,7 @@ def test_many_refused_volumes_do_not_hold_up_the_request_for_a_new_one(functions
     """A pass requests again what was refused for a few volumes only, and in turn for all."""
     functions.deploy_policy("version: 1\nflip:\n  fleet_cap: 1\n")
     lab.clock.advance(29)
-    monkeypatch.setattr("burstwatch.acting._MOST_WAITING", 2, raising=False)
+    monkeypatch.setattr("burstwatch.engine.dispatch._MOST_WAITING", 2, raising=False)
     volumes = [add_exhausted(lab, f"ci-{number}", tags=AUTO) for number in range(6)]
     functions.tick()
     while functions.carry_out():

@@ -7,19 +7,19 @@ from functools import cache
 import pytest
 from boto3.session import Session
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import ACCESS_KEY, Endpoint
-from burstlab.faults import Fault
-from burstlab.fleet import LabFleet, LabInstance, LabSettings
-from burstlab.volume import LabVolume
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.cloudwatch import CloudWatchReader
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.bootstrap import build_client
-from burstwatch.core.plan import DueVolume
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.target import InstanceLimits
-from burstwatch.gather import Gathering
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.watch.due_volumes import DueVolume
+from burstwatch.engine.collector import Gathering
+from burstwatch.wiring.bootstrap import build_client
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 LARGE, XLARGE, MICRO = "i-0000000000000000a", "i-0000000000000000b", "i-0000000000000000c"

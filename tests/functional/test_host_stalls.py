@@ -6,9 +6,9 @@ import pytest
 from operators_desk import OperatorsDesk, add, add_calm, add_critical, add_warning, asked
 from some_functions import ACCOUNT, AUTO, an_event_message, failures, instant, some_functions
 
-from burstlab.faults import Fault
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.stall import CAUSES
+from burstlab.fake_aws.faults import Fault
+from burstwatch.core.assessment.host_stall import CAUSES
+from burstwatch.core.ledger.ledger import EntryKind
 
 HOST = "i-0123456789abcdef0"
 OTHER_HOST = "i-0fedcba9876543210"

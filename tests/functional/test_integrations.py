@@ -10,7 +10,7 @@ import pytest
 import yaml
 from operators_desk import ROOT
 
-from burstctl.exporter.metrics import METRICS
+from burstctl.watch.exporter_metrics import METRICS
 
 PROMTOOL = shutil.which("promtool")
 RULES = ROOT / "integrations" / "prometheus" / "alerts.yaml"

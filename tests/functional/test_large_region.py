@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 import pytest
 from boto3.session import Session
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import ACCESS_KEY, Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
-from burstwatch.adapters import cloudwatch, ec2
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.bootstrap import build_shell
-from burstwatch.core.ledger import TickKind
-from burstwatch.core.policy import Policy
-from burstwatch.shell import Shell
-from burstwatch.watchdog import run_tick
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws import cloudwatch, ec2
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.ledger import TickKind
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import run_tick
+from burstwatch.wiring.bootstrap import build_shell
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 START_S = int(START.timestamp())

@@ -18,11 +18,12 @@ from racing import processes, race
 from some_changes import MAIL, A, B, C, a_change, a_state, an_alert, an_entry, sent_ids
 from some_flips import an_intent
 
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION
-from burstwatch.core.assess import UnknownReason
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger import (
+from burstwatch.core.ledger.ledger import (
     Beginning,
     Begun,
     Caps,
@@ -31,7 +32,6 @@ from burstwatch.core.ledger import (
     TickKind,
     VolumeState,
 )
-from burstwatch.core.levels import Level
 
 NOBODY = 65534
 

@@ -19,14 +19,14 @@ from some_changes import (
 )
 from some_flips import a_flip
 
-from burstwatch.core.alerts import Alert, AlertKind
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.availability import remember_refusal, unavailable_types
+from burstwatch.core.alerts.alert import Alert, AlertKind
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Phase, Spent
-from burstwatch.core.ledger import Change, Delivery, EntryKind, TickKind, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.prices import VolumeType
+from burstwatch.core.flips.type_availability import remember_refusal, unavailable_types
+from burstwatch.core.ledger.flip_state import OTHERS, WATCHDOG, Cause, Direction, Phase, Spent
+from burstwatch.core.ledger.ledger import Change, Delivery, EntryKind, TickKind, VolumeState
 from conftest import a_volume
 from ledgers import KINDS, a_home
 

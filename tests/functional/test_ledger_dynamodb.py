@@ -7,9 +7,9 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from some_changes import MAIL, SLACK, A, B, C, a_change, a_digest, a_state, an_alert, an_entry, sent_ids
 from some_flips import an_intent
 
-from burstlab.dynamodb import Fault, size_of
+from burstlab.fake_aws.dynamodb import Fault, size_of
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger import Begun, Caps, Change, Delivery, EntryKind, TickKind, VolumeState
+from burstwatch.core.ledger.ledger import Begun, Caps, Change, Delivery, EntryKind, TickKind, VolumeState
 from ledgers import TABLE, DynamoHome
 
 LOCATION = f"dynamodb:{TABLE}"

@@ -11,9 +11,9 @@ import pytest
 from some_changes import MAIL, A, a_change, a_digest, an_alert, kinds, sent_ids
 from some_flips import an_intent, becomes
 
-from burstlab.dynamodb import DynamoDb
-from burstwatch.core.flips import Direction, Hold
-from burstwatch.core.ledger import Begun, Caps, Change, EntryKind, TickKind
+from burstlab.fake_aws.dynamodb import DynamoDb
+from burstwatch.core.ledger.flip_state import Direction, Hold
+from burstwatch.core.ledger.ledger import Begun, Caps, Change, EntryKind, TickKind
 from fuse import Killed
 from ledgers import DynamoHome
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.core.flips import Hold, WindowMark
-from burstwatch.core.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.flip_state import Hold, WindowMark
+from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
 from ledgers import KINDS, a_home
 
 A, B = "vol-0a", "vol-0b"

@@ -9,11 +9,11 @@ import pytest
 from some_alerts import alert_number
 from some_flips import a_flip, an_intent, becomes
 
-from burstwatch.core.caps import caps_for
-from burstwatch.core.flips import Cause, Direction, Hold, Phase
-from burstwatch.core.ledger import Beginning, Begun, Caps, Change, EntryKind
-from burstwatch.core.orders import Order
-from burstwatch.core.policy import FlipPolicy
+from burstwatch.core.flips.caps import caps_for
+from burstwatch.core.flips.planning import Order
+from burstwatch.core.ledger.flip_state import Cause, Direction, Hold, Phase
+from burstwatch.core.ledger.ledger import Beginning, Begun, Caps, Change, EntryKind
+from burstwatch.core.policy.policy import FlipPolicy
 from ledgers import KINDS, a_home
 
 A, B, C = "vol-0a", "vol-0b", "vol-0c"

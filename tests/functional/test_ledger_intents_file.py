@@ -9,10 +9,10 @@ import pytest
 from racing import processes, race
 from some_flips import an_intent
 
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips import Hold
-from burstwatch.core.ledger import Begun, Caps, EntryKind, VolumeState
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.ledger.ledger import Begun, Caps, EntryKind, VolumeState
 
 A, B = "vol-0a", "vol-0b"
 MAIL = "mail"
@@ -54,7 +54,7 @@ def test_of_ten_processes_that_race_for_four_places_four_get_one(path, ledger, c
     """Each process wants all ten volumes, each beginning with another: four intents, on four volumes."""
     said = race(
         f"""
-        from burstwatch.core.ledger import Caps
+        from burstwatch.core.ledger.ledger import Caps
         from some_flips import an_intent
         with SqliteLedger.open(path) as ledger:
             wait_for_the_start()
@@ -81,8 +81,8 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
     to leave, or to return, finds at most one other.
     """
     script = """
-        from burstwatch.core.flips import Direction
-        from burstwatch.core.ledger import Begun, Caps
+        from burstwatch.core.ledger.flip_state import Direction
+        from burstwatch.core.ledger.ledger import Begun, Caps
         from some_flips import an_intent, becomes
         caps = Caps(volumes=3, usd_per_month=25.0)
         with SqliteLedger.open(path) as ledger:
@@ -129,7 +129,7 @@ def test_a_process_killed_while_it_begins_leaves_whole_intents_and_each_that_it_
     for start in range(0, 50_000, 10_000):
         with processes(
             f"""
-            from burstwatch.core.ledger import Caps
+            from burstwatch.core.ledger.ledger import Caps
             from some_flips import an_intent
             with SqliteLedger.open(path) as ledger:
                 for number in range({start}, {start} + 10_000):

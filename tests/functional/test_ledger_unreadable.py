@@ -7,17 +7,18 @@ import pytest
 from some_changes import MAIL, A, B, a_change, a_digest, a_state, an_alert, an_entry, sent_ids
 from some_flips import a_flip
 
-from burstwatch.core import flips, stall
-from burstwatch.core import ledger as core_ledger
-from burstwatch.core.assess import UnknownReason
+from burstwatch.core.assessment import host_stall
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, WindowMark
-from burstwatch.core.ledger import Begun, Caps, Change, EntryKind, ItemKind, TickKind, VolumeState
-from burstwatch.core.orders import Order
-from burstwatch.core.outcome import Done
-from burstwatch.core.prices import VolumeType
-from burstwatch.flip import carry_out
-from burstwatch.watchdog import look_at_everything, run_tick
+from burstwatch.core.flips.outcome import Done
+from burstwatch.core.flips.planning import Order
+from burstwatch.core.ledger import flip_state
+from burstwatch.core.ledger import ledger as core_ledger
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, WindowMark
+from burstwatch.core.ledger.ledger import Begun, Caps, Change, EntryKind, ItemKind, TickKind, VolumeState
+from burstwatch.engine.flip_executor import carry_out
+from burstwatch.engine.watch_pass import look_at_everything, run_tick
 from conftest import a_volume
 from ledgers import KINDS, a_home
 from telling_aws import CALM, DRAINING, NOW_S, SILENT, Telling, a_shell
@@ -448,10 +449,10 @@ def test_every_field_of_a_state_is_read_back():
     """One without a reader would be forgotten at every look."""
     for kind, readers in (
         (VolumeState, core_ledger._READERS),
-        (flips.Flip, flips._FLIP_READERS),
-        (flips.Spent, flips._SPENT_READERS),
-        (stall.Stall, stall._STALL_READERS),
-        (stall.StuckTask, stall._TASK_READERS),
+        (flip_state.Flip, flip_state._FLIP_READERS),
+        (flip_state.Spent, flip_state._SPENT_READERS),
+        (host_stall.Stall, host_stall._STALL_READERS),
+        (host_stall.StuckTask, host_stall._TASK_READERS),
     ):
         assert readers.keys() == kind.__dataclass_fields__.keys()
 

@@ -7,13 +7,13 @@ import pytest
 from racing import processes, race
 from some_flips import an_intent
 
-from burstwatch.adapters import ledger_sqlite_file
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.ledger_sqlite_file import SCHEMA_VERSION
+from burstwatch.adapters.ledger import sqlite_schema
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
+from burstwatch.core.assessment.severity import Level
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips import Hold
-from burstwatch.core.ledger import Begun, Caps, EntryKind, LedgerEntry, Roster, TickKind, VolumeState
-from burstwatch.core.levels import Level
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.ledger.ledger import Begun, Caps, EntryKind, LedgerEntry, Roster, TickKind, VolumeState
 
 A, B = "vol-0a", "vol-0b"
 
@@ -127,7 +127,7 @@ def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_p
         path = an_old_ledger(tmp_path / f"{attempt}.db")
         said = race(
             """
-            from burstwatch.core.ledger import Caps
+            from burstwatch.core.ledger.ledger import Caps
             from some_flips import an_intent
             wait_for_the_start()
             with SqliteLedger.open(path) as ledger:
@@ -197,9 +197,7 @@ def test_processes_killed_anywhere_in_an_upgrade_leave_the_old_schema_or_the_new
 
 def test_an_upgrade_that_fails_changes_nothing(path, monkeypatch):
     before = inside(path)
-    monkeypatch.setattr(
-        ledger_sqlite_file, "_ADDED_BY_2", (*ledger_sqlite_file._ADDED_BY_2, "CREATE NONSENSE")
-    )
+    monkeypatch.setattr(sqlite_schema, "_ADDED_BY_2", (*sqlite_schema._ADDED_BY_2, "CREATE NONSENSE"))
     with pytest.raises(LedgerError, match=f"ledger {path} cannot be used"):
         SqliteLedger.open(path)
     assert inside(path) == before
@@ -217,7 +215,7 @@ def test_an_upgrade_waits_for_one_who_writes_and_says_who_is_in_its_way(path):
 
 def test_a_ledger_that_is_upgraded_by_a_newer_burstwatch_meanwhile_is_refused(path, monkeypatch):
     """The schema is looked at again once nobody else can write."""
-    looks = ledger_sqlite_file._check_schema
+    looks = sqlite_schema._check_schema
 
     def upgraded_after_the_look(connection, path):
         version = looks(connection, path)
@@ -225,6 +223,6 @@ def test_a_ledger_that_is_upgraded_by_a_newer_burstwatch_meanwhile_is_refused(pa
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
         return version
 
-    monkeypatch.setattr(ledger_sqlite_file, "_check_schema", upgraded_after_the_look)
+    monkeypatch.setattr(sqlite_schema, "_check_schema", upgraded_after_the_look)
     with pytest.raises(LedgerError, match="has schema 3, made by a newer burstwatch"):
         SqliteLedger.open(path)

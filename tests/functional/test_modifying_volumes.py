@@ -13,19 +13,19 @@ from botocore import exceptions as botocore
 from botocore.config import Config
 from loopback_aws import Answer, ec2_error, loopback_aws
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import ACCESS_KEY, Endpoint
-from burstlab.faults import Fault
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
-from burstwatch import bootstrap
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear, guard_of
-from burstwatch.adapters.errors import FailureKind
-from burstwatch.bootstrap import build_modifier
-from burstwatch.core.modification import Modification, Provision
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.settings import SettingsError
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear, guard_of
+from burstwatch.adapters.aws.errors import FailureKind
+from burstwatch.core.ebs.modification import Modification, Provision
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.wiring import bootstrap
+from burstwatch.wiring.bootstrap import build_modifier
+from burstwatch.wiring.settings import SettingsError
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 TOMORROW = START + timedelta(hours=24)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from some_alerts import a_digest, a_policy_rejection, alerts_about_events, an_alert
 from some_records import ALARM, an_alarm, as_lambda_gets_it
 
-from burstwatch.adapters.chat import render_chat
-from burstwatch.adapters.notices import NoticeError, late_words, notice_of, read_notice
-from burstwatch.adapters.slack import render_notice
+from burstwatch.adapters.notify.amazon_q import render_chat
+from burstwatch.adapters.notify.message import NoticeError, late_words, notice_of, read_notice
+from burstwatch.adapters.notify.slack import render_notice
 
 EVERY_ALERT = [an_alert(), a_digest(25), a_policy_rejection("levels: wrong"), *alerts_about_events()]
 

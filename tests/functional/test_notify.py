@@ -12,15 +12,15 @@ from some_alerts import alert_number, an_alert
 from some_records import a_record, an_alarm, an_event, as_lambda_gets_it
 from test_observability import Context
 
-from burstwatch.adapters import slack as slack_adapter
-from burstwatch.adapters import webhook
-from burstwatch.adapters.chat import render_chat
-from burstwatch.adapters.notices import notice_of
-from burstwatch.bootstrap_notify import NotifyShell, build_tellers
-from burstwatch.function_settings import NotifySettings
+from burstwatch.adapters.notify import slack as slack_adapter
+from burstwatch.adapters.notify import slack_webhook
+from burstwatch.adapters.notify.amazon_q import render_chat
+from burstwatch.adapters.notify.message import notice_of
 from burstwatch.handlers import notify
 from burstwatch.handlers.notify import NotDeliveredError, run
-from burstwatch.observability import Instruments
+from burstwatch.wiring.bootstrap_notify import NotifyShell, build_tellers
+from burstwatch.wiring.function_settings import NotifySettings
+from burstwatch.wiring.observability import Instruments
 from ledgers import TABLE, make_table
 
 NOW_S = 1_795_197_637.0
@@ -282,7 +282,7 @@ def test_a_pause_beyond_the_functions_time_fails_at_once_and_holds_for_the_next(
 
 
 def test_a_slack_that_hangs_is_given_up_in_time(function, slack, monkeypatch):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", 0.2)
     slack.answers = [SILENCE]
     assert "timed out" in function.fails(an_event(ALERT))
     assert function.tell(an_event(ALERT))["sent"] == 1
@@ -356,7 +356,7 @@ def test_a_revoked_permission_names_itself(function, slack):
 
 
 def test_the_address_stands_in_nothing_that_is_said(function, slack, monkeypatch):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", 0.2)
     for answer in (None, SILENCE, (404, f"/services/{SECRET}", {}), (302, "", {"Location": slack.url})):
         slack.answers = [answer]
         assert SECRET not in function.fails(an_event(ALERT))

@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 from aws_lambda_powertools import tracing
 
-from burstwatch import observability
-from burstwatch.observability import Field, Instruments, Metric, instrumented, make_tracer
+from burstwatch.wiring import observability
+from burstwatch.wiring.observability import Field, Instruments, Metric, instrumented, make_tracer
 
 NUMBERS = count()
 WEBHOOK = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
@@ -251,7 +251,7 @@ def imported(module, *unwanted):
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("module", ["burstwatch.observability", "burstwatch.handlers.notify"])
+@pytest.mark.parametrize("module", ["burstwatch.wiring.observability", "burstwatch.handlers.notify"])
 def test_importing_brings_no_xray_sdk_with_it(module):
     assert imported(module, "aws_xray_sdk", "moto", "yaml", "rich", "click") == "[]"
 
@@ -260,7 +260,7 @@ def test_importing_reads_no_environment():
     code = (
         "import os\n"
         "import aws_lambda_powertools.metrics, aws_lambda_powertools.logging\n"
-        "import aws_lambda_powertools.utilities.idempotency, botocore.session, burstwatch.bootstrap\n"
+        "import aws_lambda_powertools.utilities.idempotency, botocore.session, burstwatch.wiring.bootstrap\n"
         "read = []\n"
         "class Environ(dict):\n"
         "    def __getitem__(self, key): read.append(key); return super().__getitem__(key)\n"

@@ -7,14 +7,14 @@ from fake_slack import FakeTime
 from mocked_aws import client_of
 from moto import mock_aws
 
-from burstlab.dynamodb import DynamoDb, Fault
-from burstwatch.adapters.ledger_dynamodb import DynamoLedger
-from burstwatch.adapters.notes import Notes
-from burstwatch.adapters.policy_parameter import PolicyParameter, TroubleKind
-from burstwatch.core.alerts import AlertKind, sentences
+from burstlab.fake_aws.dynamodb import DynamoDb, Fault
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.adapters.ledger.dynamodb_notes import Notes
+from burstwatch.adapters.policy.parameter_store import PolicyParameter, TroubleKind
+from burstwatch.core.alerts.alert import AlertKind, sentences
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Mode, Policy
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Mode, Policy
 from ledgers import TABLE, a_client
 
 NAME = "/burstwatch/prod/policy"

@@ -6,10 +6,10 @@ import pytest
 from a_stack import PLAIN, a_stack, push_by_hand, pushed
 from operators_desk import OperatorsDesk, a_lab
 
-from burstctl.stack_policy import StackPolicyStore
-from burstlab.faults import Fault
-from burstlab.parameters import ADVANCED_BYTES
-from burstwatch.adapters.policy_parameter import PolicyParameter, TroubleKind
+from burstctl.context.stack_policy import StackPolicyStore
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.ssm import ADVANCED_BYTES
+from burstwatch.adapters.policy.parameter_store import PolicyParameter, TroubleKind
 
 FORTY_FIVE = "version: 1\n# a quiet quarter\nlevels:\n  warning_within: 45m\n"
 THIRTY = "version: 1\nlevels:\n  warning_within: 30m\n"

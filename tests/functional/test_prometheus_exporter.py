@@ -18,18 +18,18 @@ import pytest
 from operators_desk import ROOT, OperatorsDesk, a_lab, add, add_calm, add_critical, add_exhausted
 from prometheus_client.parser import text_string_to_metric_families
 
-from burstctl.exporter import metrics
-from burstctl.exporter.metrics import METRICS, MOST_VOLUMES, Kind
-from burstctl.exporter.serving import serving
-from burstctl.exporter.standing import Standing
-from burstctl.watching import PassEnded, PassResult
-from burstwatch.core.fleet import Fleet
-from burstwatch.core.flips import Hold, Phase
-from burstwatch.core.levels import Level
-from burstwatch.core.outcome import Done, Outcome
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Policy
-from burstwatch.core.report import Report
+from burstctl.watch import exporter_metrics
+from burstctl.watch.exporter_collector import Standing
+from burstctl.watch.exporter_http_server import serving
+from burstctl.watch.exporter_metrics import METRICS, MOST_VOLUMES, Kind
+from burstctl.watch.loop import PassEnded, PassResult
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.outcome import Done, Outcome
+from burstwatch.core.ledger.flip_state import Hold, Phase
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.watch.fleet_summary import Fleet
+from burstwatch.core.watch.report import Report
 from conftest import a_decision, a_flip, a_volume, an_assessment, at, balances, draining_to
 
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
@@ -76,7 +76,7 @@ def sample_values(standing, metric):
 
 
 def ids_told(standing):
-    return [labels[0] for labels in sample_values(standing, metrics.VOLUME)]
+    return [labels[0] for labels in sample_values(standing, exporter_metrics.VOLUME)]
 
 
 # -- what is exported
@@ -88,7 +88,7 @@ def test_names_and_units_follow_the_conventions():
         assert metric.full_name.endswith("_total") is (metric.kind is Kind.COUNTER)
         assert not re.search(r"_(pct|percent|ms|minutes|hours|gib|usd)(_|$)", metric.full_name)
         assert metric.help.endswith(".")
-        assert metric is metrics.BUILD or metric.labels[0] == "region"
+        assert metric is exporter_metrics.BUILD or metric.labels[0] == "region"
 
 
 def test_a_draining_volume_is_told_with_base_units(standing):
@@ -96,16 +96,16 @@ def test_a_draining_volume_is_told_with_base_units(standing):
     standing.take(ended(decided(1, draining_to(20, 3), tags={"Name": "ci-7"})))
 
     key = ("vol-00000000000000001",)
-    assert sample_values(standing, metrics.VOLUME_BALANCE) == {key: 0.2}
-    assert sample_values(standing, metrics.VOLUME_BASELINE) == {key: 300}
-    assert sample_values(standing, metrics.VOLUME_DRAIN) == {key: pytest.approx(2700)}
-    assert sample_values(standing, metrics.VOLUME_EMPTY) == {key: pytest.approx(340)}
-    assert sample_values(standing, metrics.VOLUME_BOUND) == {key: pytest.approx(340)}
-    assert sample_values(standing, metrics.VOLUME_DATAPOINT) == {key: at("11:59")}
-    assert sample_values(standing, metrics.WORST_DATAPOINT_AGE) == {(): 60}
-    assert sample_values(standing, metrics.VOLUME_LEVEL) == {(*key, "critical", ""): 1}
-    assert sample_values(standing, metrics.VOLUME) == {(*key, "ci-7", "gp2", "i-0a1", "propose"): 1}
-    assert sample_values(standing, metrics.SOONEST_EMPTY) == {(): pytest.approx(340)}
+    assert sample_values(standing, exporter_metrics.VOLUME_BALANCE) == {key: 0.2}
+    assert sample_values(standing, exporter_metrics.VOLUME_BASELINE) == {key: 300}
+    assert sample_values(standing, exporter_metrics.VOLUME_DRAIN) == {key: pytest.approx(2700)}
+    assert sample_values(standing, exporter_metrics.VOLUME_EMPTY) == {key: pytest.approx(340)}
+    assert sample_values(standing, exporter_metrics.VOLUME_BOUND) == {key: pytest.approx(340)}
+    assert sample_values(standing, exporter_metrics.VOLUME_DATAPOINT) == {key: at("11:59")}
+    assert sample_values(standing, exporter_metrics.WORST_DATAPOINT_AGE) == {(): 60}
+    assert sample_values(standing, exporter_metrics.VOLUME_LEVEL) == {(*key, "critical", ""): 1}
+    assert sample_values(standing, exporter_metrics.VOLUME) == {(*key, "ci-7", "gp2", "i-0a1", "propose"): 1}
+    assert sample_values(standing, exporter_metrics.SOONEST_EMPTY) == {(): pytest.approx(340)}
 
 
 def test_a_calm_volume_has_no_metrics_of_its_own_and_loses_those_it_had(standing):
@@ -115,7 +115,7 @@ def test_a_calm_volume_has_no_metrics_of_its_own_and_loses_those_it_had(standing
     standing.take(ended(decided(1, balances(*[100] * 9)), now="12:01"))
 
     assert ids_told(standing) == []
-    assert sample_values(standing, metrics.SOONEST_EMPTY) == {}
+    assert sample_values(standing, exporter_metrics.SOONEST_EMPTY) == {}
 
 
 def test_a_volume_that_was_not_due_keeps_its_metrics_and_one_that_vanished_loses_them(standing):
@@ -137,12 +137,12 @@ def test_a_volume_that_is_ignored_from_now_on_loses_its_metrics(standing):
 def test_missing_data_is_told_with_its_reason_and_never_as_zero(standing):
     standing.take(ended(decided(1, balances(50, newest_starts_at="11:00")), decided(2, None)))
 
-    assert set(sample_values(standing, metrics.VOLUME_LEVEL)) == {
+    assert set(sample_values(standing, exporter_metrics.VOLUME_LEVEL)) == {
         ("vol-00000000000000001", "unknown", "telemetry_gap"),
         ("vol-00000000000000002", "unknown", "read_failed"),
     }
-    assert sample_values(standing, metrics.VOLUME_BALANCE) == {}
-    assert sample_values(standing, metrics.UNREAD) == {(): 1}
+    assert sample_values(standing, exporter_metrics.VOLUME_BALANCE) == {}
+    assert sample_values(standing, exporter_metrics.UNREAD) == {(): 1}
 
 
 def test_a_flip_under_way_is_told_and_one_that_stays_is_not(standing):
@@ -150,10 +150,10 @@ def test_a_flip_under_way_is_told_and_one_that_stays_is_not(standing):
     calm = balances(*[100] * 9)
     standing.take(ended(decided(1, calm, flip=under_way), decided(2, calm, flip=a_flip(stays=True))))
 
-    assert sample_values(standing, metrics.VOLUME_FLIP) == {
+    assert sample_values(standing, exporter_metrics.VOLUME_FLIP) == {
         ("vol-00000000000000001", "changing", "out", "draining", "gp3"): 1
     }
-    assert sample_values(standing, metrics.STUCK) == {(): 1}
+    assert sample_values(standing, exporter_metrics.STUCK) == {(): 1}
 
 
 def test_of_a_fleet_in_trouble_only_the_most_urgent_have_metrics_of_their_own(standing):
@@ -162,7 +162,7 @@ def test_of_a_fleet_in_trouble_only_the_most_urgent_have_metrics_of_their_own(st
 
     assert len(ids_told(standing)) == MOST_VOLUMES
     assert ids_told(standing)[0] == f"vol-{9999:017x}"
-    assert sample_values(standing, metrics.LEFT_OUT) == {(): 201}
+    assert sample_values(standing, exporter_metrics.LEFT_OUT) == {(): 201}
     assert len(standing.readings) < 10 * MOST_VOLUMES
 
 
@@ -172,12 +172,12 @@ def test_the_fleet_is_told_as_the_ledger_counts_it(standing):
     hold = Hold(volume_id=None, by="anna", reason="INC-42", placed_at_s=0, until_s=at("13:00"))
     standing.take(ended(fleet=fleet, holds=[hold], undelivered=2))
 
-    assert sample_values(standing, metrics.VOLUMES)[("critical",)] == 2
-    assert sample_values(standing, metrics.VOLUMES)[("ok",)] == 7
-    assert sample_values(standing, metrics.WATCHED) == {(): 9}
-    assert sample_values(standing, metrics.LOWEST_BALANCE) == {(): 0.125}
-    assert sample_values(standing, metrics.HOLDS) == {("everything",): 1, ("volume",): 0}
-    assert sample_values(standing, metrics.ALERTS_WAITING) == {(): 2}
+    assert sample_values(standing, exporter_metrics.VOLUMES)[("critical",)] == 2
+    assert sample_values(standing, exporter_metrics.VOLUMES)[("ok",)] == 7
+    assert sample_values(standing, exporter_metrics.WATCHED) == {(): 9}
+    assert sample_values(standing, exporter_metrics.LOWEST_BALANCE) == {(): 0.125}
+    assert sample_values(standing, exporter_metrics.HOLDS) == {("everything",): 1, ("volume",): 0}
+    assert sample_values(standing, exporter_metrics.ALERTS_WAITING) == {(): 2}
 
 
 def test_a_fleet_that_could_not_be_listed_is_a_gap_and_unread_volumes(standing):
@@ -185,12 +185,12 @@ def test_a_fleet_that_could_not_be_listed_is_a_gap_and_unread_volumes(standing):
     standing.take(ended(fleet=fleet))
     standing.take(ended(now="12:01", fleet=fleet, undescribed=9, result=PassResult.PARTIAL))
 
-    assert sample_values(standing, metrics.VOLUMES) == {}
-    assert sample_values(standing, metrics.UNREAD) == {(): 9}
+    assert sample_values(standing, exporter_metrics.VOLUMES) == {}
+    assert sample_values(standing, exporter_metrics.UNREAD) == {(): 9}
 
 
 def test_counters_start_at_zero_and_only_rise(standing):
-    assert sample_values(standing, metrics.OUTCOMES) == dict.fromkeys(
+    assert sample_values(standing, exporter_metrics.OUTCOMES) == dict.fromkeys(
         [("flipped",), ("flipped_back",), ("refused",), ("failed",)], 0
     )
     outcomes = {"vol-1": Outcome(done=Done.FLIPPED), "vol-2": Outcome(done=Done.REFUSED)}
@@ -206,11 +206,11 @@ def test_counters_start_at_zero_and_only_rise(standing):
             )
         )
 
-    assert sample_values(standing, metrics.OUTCOMES)[("flipped",)] == 3
-    assert sample_values(standing, metrics.ALERTS_SENT) == {(): 6}
-    assert sample_values(standing, metrics.FAILURES) == {(): 3}
-    assert sample_values(standing, metrics.METRICS_READ) == {(): 15}
-    assert sample_values(standing, metrics.CALLS) == {("ec2:DescribeVolumes",): 6}
+    assert sample_values(standing, exporter_metrics.OUTCOMES)[("flipped",)] == 3
+    assert sample_values(standing, exporter_metrics.ALERTS_SENT) == {(): 6}
+    assert sample_values(standing, exporter_metrics.FAILURES) == {(): 3}
+    assert sample_values(standing, exporter_metrics.METRICS_READ) == {(): 15}
+    assert sample_values(standing, exporter_metrics.CALLS) == {("ec2:DescribeVolumes",): 6}
 
 
 def test_the_heartbeat_is_the_last_pass_that_was_carried_through(standing):
@@ -218,8 +218,8 @@ def test_the_heartbeat_is_the_last_pass_that_was_carried_through(standing):
     for minute, result in enumerate((PassResult.FAILED, PassResult.ELSEWHERE), start=1):
         standing.take(PassEnded(result=result, at_s=at(f"12:0{minute}")))
 
-    assert sample_values(standing, metrics.LAST_PASS) == {(): at("12:00")}
-    assert sample_values(standing, metrics.PASSES) == {
+    assert sample_values(standing, exporter_metrics.LAST_PASS) == {(): at("12:00")}
+    assert sample_values(standing, exporter_metrics.PASSES) == {
         ("complete",): 1, ("partial",): 0, ("failed",): 1, ("elsewhere",): 1,
     }  # fmt: skip
 
@@ -380,7 +380,7 @@ def test_a_mistake_in_what_is_told_ends_no_watch(desk, lab, monkeypatch):
 
 def test_who_wants_no_metrics_does_not_wait_for_what_tells_them():
     code = (
-        "import sys, burstctl.commands.watch, burstctl.commands.assess\n"
+        "import sys, burstctl.watch.command, burstctl.assess.command\n"
         "print([name for name in sys.modules if name.startswith(('prometheus_client', 'burstctl.exporter'))])"
     )
     roots = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "runbooks"))

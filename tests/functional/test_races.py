@@ -13,20 +13,20 @@ from time import monotonic
 import pytest
 from crashing import HOST, Clients, a_lab, a_policy
 
-from burstlab.volume import LabVolume
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.adapters.errors import AwsFailure, FailureKind
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase
-from burstwatch.core.guards import Guard
-from burstwatch.core.ledger import Change, EntryKind
-from burstwatch.core.orders import Order
-from burstwatch.core.outcome import Done
-from burstwatch.core.policy import Policy
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.target import Wish
-from burstwatch.flip import carry_out, plan_orders
-from burstwatch.watchdog import look_at_everything, run_tick
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import Wish
+from burstwatch.core.flips.guards import Guard
+from burstwatch.core.flips.outcome import Done
+from burstwatch.core.flips.planning import Order
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, Phase
+from burstwatch.core.ledger.ledger import Change, EntryKind
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.flip_executor import carry_out, plan_orders
+from burstwatch.engine.watch_pass import look_at_everything, run_tick
 from fuse import CHANNEL, Fuse, Killed, Trap, die
 
 HERE = Path(__file__).parent
@@ -420,7 +420,7 @@ def test_an_intent_that_waited_too_long_is_not_sent_but_settled_and_asked_for_an
     [volume_id] = scene.add_draining(1)
     watchdog = scene.worker()
     with monkeypatch.context() as slow:
-        slow.setattr("burstwatch.flip.monotonic", lambda: monotonic() - 31)
+        slow.setattr("burstwatch.engine.flip_executor.monotonic", lambda: monotonic() - 31)
         report = look_at_everything(watchdog, now_s=scene.now_s)
     assert report.outcomes[volume_id].done is Done.IN_FLIGHT
     assert scene.modified([volume_id]) == {volume_id: 0}

@@ -11,9 +11,9 @@ from botocore.parsers import ResponseParserError
 from botocore.session import Session
 from loopback_aws import Answer, ec2_error, json_answer, loopback_aws, no_volumes
 
-from burstwatch.adapters import wire
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.errors import AwsError, FailureKind, explain, explained
+from burstwatch.adapters.aws import botocore_hooks
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.errors import AwsError, FailureKind, explain, explained
 
 SIX_PM = "Fri, 20 Nov 2026 18:00:00 GMT"
 SPAN = {"StartTime": datetime(2026, 11, 20, tzinfo=UTC), "EndTime": datetime(2026, 11, 21, tzinfo=UTC)}
@@ -207,7 +207,7 @@ def test_the_amount_comes_from_the_real_date_header_and_signing_time():
     ahead = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
     with loopback_aws(lambda *_: ec2_error("AuthFailure", "not able to validate", date=ahead)) as aws:
         client = aws.client("ec2")
-        wire.attach(client)
+        botocore_hooks.attach(client)
         with (
             pytest.raises(AwsError, match="clock is 120 min behind AWS's") as raised,
             explained("ec2:DescribeVolumes"),
@@ -311,7 +311,7 @@ def test_metrics_read_quickly_are_what_botocore_reads():
     answer = {"MetricDataResults": [result], "Messages": [{"Code": "c", "Value": "v"}], "NextToken": "t"}
     with loopback_aws(lambda *_: json_answer(answer)) as aws:
         slow, quick = aws.client("cloudwatch"), aws.client("cloudwatch")
-        wire.attach(quick)
+        botocore_hooks.attach(quick)
         expected = slow.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
         read = quick.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
     assert read.keys() == expected.keys()
@@ -332,13 +332,13 @@ def test_metrics_read_quickly_are_what_botocore_reads():
 def test_an_answer_that_is_not_cloudwatchs_has_no_results(answer):
     with loopback_aws(lambda *_: answer) as aws:
         client = aws.client("cloudwatch")
-        wire.attach(client)
+        botocore_hooks.attach(client)
         assert "MetricDataResults" not in client.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
 
 
 def test_instants_are_read_quickly_and_as_utc():
     session = Session()
-    wire.quicken(session)
+    botocore_hooks.quicken(session)
     created = "<createTime>2026-11-20T19:00:00.500+01:00</createTime>"
     answer = Answer(f"<r><volumeSet><item>{created}</item></volumeSet></r>".encode())
     with loopback_aws(lambda *_: answer) as aws:
@@ -359,44 +359,44 @@ def test_instants_are_read_quickly_and_as_utc():
 )
 def test_every_form_of_an_instant_is_read(written):
     session = Session()
-    wire.quicken(session)
+    botocore_hooks.quicken(session)
     parser = session.get_component("response_parser_factory").create_parser("ec2")
     assert parser._timestamp_parser(written) == datetime(2026, 11, 20, 18, tzinfo=UTC)
 
 
 def test_a_listing_that_repeats_its_token_ends_with_an_error():
     with pytest.raises(AwsError, match="the token 'again' came twice"), explained("ec2:DescribeVolumes"):
-        list(wire.pages(lambda **_: {"Volumes": [], "NextToken": "again"}, of="Volumes"))
+        list(botocore_hooks.pages(lambda **_: {"Volumes": [], "NextToken": "again"}, of="Volumes"))
 
 
 def test_a_listing_that_goes_round_in_a_circle_ends_with_an_error():
     tokens = cycle(["one", "another"])
     with pytest.raises(AwsError, match="the token 'one' came twice"), explained("ec2:DescribeVolumes"):
-        list(wire.pages(lambda **_: {"Volumes": [], "NextToken": next(tokens)}, of="Volumes"))
+        list(botocore_hooks.pages(lambda **_: {"Volumes": [], "NextToken": next(tokens)}, of="Volumes"))
 
 
 @pytest.mark.parametrize("answer", [{}, {"Volumes": None}, {"Volumes": {"a": 1}}, None, [], "Volumes"])
 def test_what_is_no_page_is_no_empty_page(answer):
     with pytest.raises(AwsError, match="has no list of Volumes"), explained("ec2:DescribeVolumes"):
-        list(wire.pages(lambda **_: answer, of="Volumes"))
+        list(botocore_hooks.pages(lambda **_: answer, of="Volumes"))
 
 
 @pytest.mark.parametrize("body", [b"\xff{}", b"[]", b"null"])
 def test_bytes_that_botocore_stumbles_over_are_an_answer_that_failed(body):
     """Its parsers raise whatever comes of them, which one batch would hand on to the whole pass."""
     session = Session()
-    wire.parse_strictly(session)
+    botocore_hooks.parse_strictly(session)
     answer = Answer(body, content_type="application/x-amz-json-1.0")
     with loopback_aws(lambda *_: answer) as aws:
         client = aws.client("cloudwatch", session=session)
-        wire.attach(client)
+        botocore_hooks.attach(client)
         with pytest.raises(AwsError, match="no answer of AWS's"), explained("cloudwatch:GetMetricData"):
             client.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
 
 
 def test_a_number_that_is_none_is_an_answer_that_failed():
     session = Session()
-    wire.parse_strictly(session)
+    botocore_hooks.parse_strictly(session)
     answer = Answer(b"<r><volumeSet><item><size>many</size></item></volumeSet></r>")
     with loopback_aws(lambda *_: answer) as aws:
         client = aws.client("ec2", session=session)
@@ -414,5 +414,5 @@ def test_a_client_of_boto3_can_be_attached_too():
     client = boto3.client(
         "sns", region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing"
     )
-    wire.attach(client)
+    botocore_hooks.attach(client)
     CallCounter().attach(client)

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback_aws import Answer, loopback_aws
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet
-from burstlab.volume import LabVolume
-from burstwatch.adapters import wire
-from burstwatch.adapters.wire_xml import LISTINGS, read_listing
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws import botocore_hooks
+from burstwatch.adapters.aws.xml_parser import LISTINGS, read_listing
 
 EC2 = Session().get_service_model("ec2")
 NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
@@ -26,14 +26,14 @@ def body_of(inside, *, root="DescribeVolumesResponse", namespace=f' xmlns="{NAME
 
 
 def read(body, operation="DescribeVolumes"):
-    found, _ = read_listing(body, EC2.operation_model(operation), wire._instant)
+    found, _ = read_listing(body, EC2.operation_model(operation), botocore_hooks._instant)
     return found
 
 
 def read_by_botocore(body, operation="DescribeVolumes"):
     shape = EC2.operation_model(operation).output_shape
     parser = create_parser("ec2")
-    parser._timestamp_parser = wire._instant
+    parser._timestamp_parser = botocore_hooks._instant
     read = parser.parse({"body": body, "headers": {}, "status_code": 200}, shape)
     return {name: value for name, value in read.items() if name != "ResponseMetadata"}
 
@@ -55,7 +55,7 @@ def test_what_is_read_quickly_is_what_botocore_reads():
     with Endpoint(fleet) as lab:
         lab.client("ec2").modify_volume(VolumeId=plain, VolumeType="gp3", Iops=3000, Throughput=128)
         slow, quick = lab.client("ec2"), lab.client("ec2")
-        wire.attach(quick)
+        botocore_hooks.attach(quick)
         for operation in ("describe_volumes", "describe_volumes_modifications", "describe_instances"):
             expected, found = (getattr(client, operation)() for client in (slow, quick))
             assert len(expected) > 1
@@ -122,11 +122,11 @@ def test_words_that_look_like_the_namespace_are_left_alone():
 def test_an_instant_that_no_clock_shows_is_an_answer_that_failed(instant):
     body = body_of(f"<volumeSet><item><createTime>{instant}</createTime></item></volumeSet>")
     session = Session()
-    wire.quicken(session)
-    wire.parse_strictly(session)
+    botocore_hooks.quicken(session)
+    botocore_hooks.parse_strictly(session)
     with loopback_aws(lambda *_: Answer(body)) as aws:
         client = aws.client("ec2", session=session)
-        wire.attach(client)
+        botocore_hooks.attach(client)
         with pytest.raises(ResponseParserError, match="no answer of AWS's"):
             client.describe_volumes()
 
@@ -134,7 +134,7 @@ def test_an_instant_that_no_clock_shows_is_an_answer_that_failed(instant):
 def test_an_answer_that_is_no_xml_ends_as_it_does_without_us():
     with loopback_aws(lambda *_: Answer(b"<html>captive portal")) as aws:
         client = aws.client("ec2")
-        wire.attach(client)
+        botocore_hooks.attach(client)
         with pytest.raises(ResponseParserError, match="captive portal"):
             client.describe_volumes()
 
@@ -143,7 +143,7 @@ def test_an_error_is_botocores_to_read():
     error = b"<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>"
     with loopback_aws(lambda *_: Answer(error, status=400)) as aws:
         client = aws.client("ec2")
-        wire.attach(client)
+        botocore_hooks.attach(client)
         with pytest.raises(ClientError, match="RequestLimitExceeded"):
             client.describe_volumes()
 

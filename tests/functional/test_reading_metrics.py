@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopback_aws import json_answer, loopback_aws
 
-from burstwatch.adapters import wire
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery
-from burstwatch.adapters.errors import FailureKind
-from burstwatch.core.samples import Series
+from burstwatch.adapters.aws import botocore_hooks
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery
+from burstwatch.adapters.aws.errors import FailureKind
+from burstwatch.core.buckets.series import Series
 from conftest import at
 
 START_S, END_S = at("11:50"), at("12:00")
@@ -397,7 +397,7 @@ def test_over_the_wire_throttling_is_waited_out_by_the_client_and_every_request_
 
     with loopback_aws(answer) as aws:
         client, counter = aws.client("cloudwatch", attempts=3), CallCounter()
-        wire.attach(client)
+        botocore_hooks.attach(client)
         counter.attach(client)
         read = CloudWatchReader(client).read(balances_of(2), *SPAN)
     assert read.series[balance_of("vol-1")] == Series((int(at("11:57")), int(at("11:58"))), (99.5, 98.0))

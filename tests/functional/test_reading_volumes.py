@@ -8,11 +8,11 @@ from botocore.stub import Stubber
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.adapters.errors import AwsError, FailureKind
-from burstwatch.core.modification import Modification, Provision
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.target import InstanceLimits
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.errors import AwsError, FailureKind
+from burstwatch.core.ebs.modification import Modification, Provision
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import InstanceLimits
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 ALL_GP2 = {"volume-type": ["gp2"]}

@@ -12,14 +12,14 @@ import pytest
 from operators_desk import ROOT
 from some_alerts import a_digest, alerts_about_events
 
+from burstctl.advise.rightsizing import Verdict
 from burstctl.main import burstctl
-from burstwatch.core.advise import Verdict
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.guards import OF_AWS, Guard, guard_page
-from burstwatch.core.levels import Level
-from burstwatch.core.outcome import Done
-from burstwatch.core.policy import Mode
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.guards import OF_AWS, Guard, guard_page
+from burstwatch.core.flips.outcome import Done
+from burstwatch.core.policy.policy import Mode
 
 RUNBOOKS = ROOT / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("*.md"))

@@ -17,16 +17,16 @@ from published import SCHEMAS, check_document, check_output, file_of, registry, 
 from readings import a_reading
 from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alert_number, alerts_about_events
 
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.decide import Action
-from burstwatch.core.flips import Cause, Direction, Phase
-from burstwatch.core.guards import Guard
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.levels import Level
-from burstwatch.core.outcome import Done
-from burstwatch.core.policy import Mode
-from burstwatch.core.prices import VolumeType
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.flips.guards import Guard
+from burstwatch.core.flips.outcome import Done
+from burstwatch.core.ledger.flip_state import Cause, Direction, Phase
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Mode
+from burstwatch.core.watch.decide import Action
 
 FILES = sorted(SCHEMAS.glob("*.schema.json"))
 COMMON = json.loads((SCHEMAS / "common.schema.json").read_text())["$defs"]

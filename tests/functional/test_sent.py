@@ -8,9 +8,9 @@ from fake_slack import FakeTime
 from mocked_aws import client_of, refusing
 from moto import mock_aws
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.sent import EXPIRES, PARTITION, Became, SentMarks, SharedTurns
-from burstwatch.adapters.webhook import PauseError
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.idempotency import EXPIRES, PARTITION, Became, SentMarks, SharedTurns
+from burstwatch.adapters.notify.slack_webhook import PauseError
 from ledgers import TABLE, make_table
 
 

@@ -10,12 +10,12 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import HTTPClientError, ReadTimeoutError
 
-from burstlab.slack_receiver import Drip, SlackReceiver
-from burstwatch.adapters import webhook
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.webhook import Webhook
-from burstwatch.bootstrap import endpoint_clock, open_session
+from burstlab.fake_aws.slack import Drip, SlackReceiver
+from burstwatch.adapters.notify import slack_webhook
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.slack_webhook import Webhook
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.wiring.bootstrap import endpoint_clock, open_session
 
 WITHIN_S = 0.4
 LATEST_S = 1.5
@@ -24,7 +24,7 @@ EVERY_S = 0.05
 
 @pytest.fixture
 def dripping(monkeypatch):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
     with SlackReceiver(per_s=None) as receiver:
         yield receiver
 
@@ -96,14 +96,14 @@ def test_a_post_ends_at_its_deadline_whatever_slack_drips(dripping, drip):
 
 
 def test_tls_that_never_shakes_hands_ends_at_the_deadline(monkeypatch):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
     with a_peer(b"\x16\x03\x03", b"\x40") as peer:
         hook = Webhook(f"https://127.0.0.1:{peer.port}/services/x")
         assert seconds(lambda: hook.post({}), ChannelError) < LATEST_S
 
 
 def test_a_proxy_that_drips_ends_at_the_deadline(monkeypatch):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
     with a_peer(b"HTTP/1.1 200 OK\r\nX-A: ", b"a") as proxy:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
         monkeypatch.delenv("no_proxy", raising=False)
@@ -112,7 +112,7 @@ def test_a_proxy_that_drips_ends_at_the_deadline(monkeypatch):
 
 
 def test_many_addresses_that_do_not_answer_share_one_deadline(monkeypatch):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
     asked = []
 
     def unanswered(_address, timeout):
@@ -190,7 +190,7 @@ def a_peer_that_answers(answer, *, after_s):
 
 
 def test_the_clock_of_an_endpoint_that_drips_is_given_up(monkeypatch):
-    monkeypatch.setattr("burstwatch.bootstrap._CLOCK_TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr("burstwatch.wiring.bootstrap._CLOCK_TIMEOUT_S", WITHIN_S)
     open_session(None, "us-east-1")
     with a_peer(b"HTTP/1.1 200 OK\r\nX-A: ", b"a") as peer:
         read = endpoint_clock(f"http://127.0.0.1:{peer.port}")

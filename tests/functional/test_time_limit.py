@@ -143,7 +143,7 @@ def test_a_call_that_could_outlive_the_invocation_is_not_sent_and_the_log_says_s
 
 
 def test_a_slow_call_is_reported_by_its_name(functions, monkeypatch):
-    monkeypatch.setattr("burstwatch.adapters.time_limit._SLOW_S", 0.0)
+    monkeypatch.setattr("burstwatch.adapters.aws.time_limit._SLOW_S", 0.0)
     add_critical(functions.lab, tags=AUTO)
     said = functions.watch("sweep")
     assert any(re.fullmatch(r"ec2:DescribeVolumes took \d+\.\d s", each) for each in said.warnings)

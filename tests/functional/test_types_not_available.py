@@ -6,9 +6,9 @@ import pytest
 from operators_desk import add_critical, asked
 from some_functions import AUTO, some_functions
 
-from burstlab.faults import Fault
-from burstwatch.core.flips import OTHERS, Spent
-from burstwatch.core.ledger import Change
+from burstlab.fake_aws.faults import Fault
+from burstwatch.core.ledger.flip_state import OTHERS, Spent
+from burstwatch.core.ledger.ledger import Change
 
 BOSTON = "us-east-1-bos-1a"
 OUTPOST = "arn:aws:outposts:us-east-1:123456789012:outpost/op-0123456789abcdef0"

@@ -7,26 +7,26 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from boto3.session import Session
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import ACCESS_KEY, Endpoint
-from burstlab.faults import Fault
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.modification import Modification, Shape
-from burstlab.volume import LabVolume, MetricFault
-from burstwatch import looking
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.cloudwatch import CloudWatchReader
-from burstwatch.adapters.ec2 import Ec2Reader, ModificationsRead
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.bootstrap import build_shell
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.flips import OTHERS, Cause, Direction, Flip, Phase
-from burstwatch.core.ledger import Change, EntryKind, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.policy import Policy
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.watchdog import assess_volumes, look_at_everything, run_tick
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.modification import Modification, Shape
+from burstlab.model.volume import LabVolume, MetricFault
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
+from burstwatch.adapters.aws.ec2 import Ec2Reader, ModificationsRead
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.flip_state import OTHERS, Cause, Direction, Flip, Phase
+from burstwatch.core.ledger.ledger import Change, EntryKind, VolumeState
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine import evaluate
+from burstwatch.engine.watch_pass import assess_volumes, look_at_everything, run_tick
+from burstwatch.wiring.bootstrap import build_shell
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 PAST = timedelta(hours=1)
@@ -466,14 +466,14 @@ def test_a_mistake_about_one_volume_is_loud_and_hides_no_other(lab, shell, monke
     broken = lab.fleet.add(LabVolume(size_gib=100))
     fine = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
     lab.clock.advance(600)
-    real = looking.assess
+    real = evaluate.assess
 
     def mistaken(volume, *given, **named):
         if volume.volume_id == broken:
             raise ZeroDivisionError("float division by zero")
         return real(volume, *given, **named)
 
-    monkeypatch.setattr(looking, "assess", mistaken)
+    monkeypatch.setattr(evaluate, "assess", mistaken)
     report = tick(shell, lab)
     assert [d.assessment.volume.volume_id for d in report.decisions] == [fine]
     assert report.has_failed

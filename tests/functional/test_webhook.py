@@ -6,9 +6,9 @@ import traceback
 import pytest
 from fake_slack import SECRET, SILENCE, FakeTime, a_slack
 
-from burstwatch.adapters import webhook
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.webhook import LocalTurns, PauseError, Webhook
+from burstwatch.adapters.notify import slack_webhook
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.slack_webhook import LocalTurns, PauseError, Webhook
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_what_slack_answers_says_whether_to_try_again(slack, hook, answer, is_pe
 
 
 def test_a_server_that_never_answers_is_left_after_the_timeout(slack, hook, monkeypatch):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", 0.2)
     slack.answers = [SILENCE]
     began = wall.monotonic()
     error = refusal(hook)
@@ -86,7 +86,7 @@ def test_a_server_that_never_answers_is_left_after_the_timeout(slack, hook, monk
 
 @pytest.mark.parametrize("answer", [None, SILENCE, (302, "", {"Location": "/services/x"}), (404, SECRET, {})])
 def test_the_address_stands_in_no_error(slack, hook, answer, monkeypatch):
-    monkeypatch.setattr(webhook, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", 0.2)
     slack.answers = [answer]
     shown = "".join(traceback.format_exception(refusal(hook)))
     assert SECRET not in shown

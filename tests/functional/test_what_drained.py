@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 from boto3.session import Session
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import ACCESS_KEY, Endpoint
-from burstlab.faults import Fault
-from burstlab.fleet import LabFleet, LabInstance, LabSettings
-from burstlab.volume import LabVolume, MetricFault
-from burstwatch.adapters.causes import METRICS_PER_VOLUME, MOST_VOLUMES
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.terminal import render
-from burstwatch.bootstrap import build_shell
-from burstwatch.core import decide
-from burstwatch.core.alerts import Alert, AlertKind, sentences, title
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.policy import Policy
-from burstwatch.shell import Shell
-from burstwatch.watchdog import look_at_everything
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.model.volume import LabVolume, MetricFault
+from burstwatch.adapters.aws.drain_metrics import METRICS_PER_VOLUME, MOST_VOLUMES
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.notify.terminal import render
+from burstwatch.core.alerts.alert import Alert, AlertKind, sentences, title
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.watch import decide
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import look_at_everything
+from burstwatch.wiring.bootstrap import build_shell
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 BEGINS = datetime(2026, 11, 12, 0, 0, tzinfo=UTC)

@@ -16,10 +16,10 @@ from some_alerts import an_alert
 from some_records import an_alarm, an_event, as_lambda_gets_it
 from stacks import default
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.sent import Became, Sending
-from burstwatch.bootstrap_notify import NotifyShell
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.idempotency import Became, Sending
 from burstwatch.handlers import notify
+from burstwatch.wiring.bootstrap_notify import NotifyShell
 
 A_DAY = 24 * 60
 A_HANDFUL = 5

@@ -7,7 +7,7 @@ import pytest
 from reading_templates import ROOT, as_text
 from stacks import default, everything
 
-from burstwatch.core import stall
+from burstwatch.core.assessment import host_stall
 from infra import events
 
 BURSTWATCH = ROOT / "lambdas" / "burstwatch"
@@ -117,7 +117,7 @@ def test_events_of_probes_are_those_that_settle_knows():
     patterns = [rule["EventPattern"]["source"] for rule in default().of_type("AWS::Events::Rule").values()]
     assert [source] in patterns
     for here, there in (("PROBE_SCHEMA", "SCHEMA"), ("VERDICTS", "VERDICTS"), ("CAUSES", "CAUSES")):
-        assert getattr(events, here) == getattr(stall, there)
+        assert getattr(events, here) == getattr(host_stall, there)
 
 
 def test_a_pushed_policy_may_be_read_where_burstctl_puts_it():

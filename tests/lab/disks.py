@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from burstlab.disk.device import why_not
-from burstlab.disk.folder import rule_files
+from burstlab.disk.block_device import why_not
+from burstlab.disk.state_dir import rule_files
 
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
 
@@ -52,7 +52,7 @@ def keeper_of(folder: Path) -> int:
     [keeper] = [
         int(path.parent.name)
         for path in Path("/proc").glob("[0-9]*/cmdline")
-        if _holds(path, folder) and b"burstlab.disk.keeper" in path.read_bytes()
+        if _holds(path, folder) and b"burstlab.disk.reaper" in path.read_bytes()
     ]
     return keeper
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from botocore.exceptions import ClientError
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
 
 SOMEBODY = "arn:aws:iam::111122223333:user/ann"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from burstlab.as_measured import ReportError, as_measured
+from burstlab.serve.measured_settings import ReportError, as_measured
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from burstlab.answers import AwsError
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.protocols import AwsError
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 

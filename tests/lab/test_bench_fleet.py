@@ -3,10 +3,10 @@
 import pytest
 from benches import load_bench
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet
+from burstlab.model.volume import LabVolume
 
 VOLUMES = 120
 

@@ -3,7 +3,7 @@
 import pytest
 from benches import load_bench
 
-from burstwatch.core.ledger import EntryKind
+from burstwatch.core.ledger.ledger import EntryKind
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from burstlab.bucket import FULL, serve, split
-from burstwatch.core.volume import baseline_iops
+from burstlab.model.bucket import FULL, serve, split
+from burstwatch.core.ebs.volume import baseline_iops
 
 BASELINES = st.sampled_from([100, 102, 300, 1_002, 1_500, 2_997, 3_000, 16_000])
 CREDITS = st.one_of(st.sampled_from([0.0, 1.0, 2_900.0, FULL - 1, FULL]), st.floats(0, FULL))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from burstlab.fleet_file import FleetFileError, mixed_volumes, read_volumes, traced_volumes
-from burstlab.load import NAMED, TRACES
 from burstlab.main import COMMANDS, main
+from burstlab.model.fleet_file import FleetFileError, mixed_volumes, read_volumes, traced_volumes
+from burstlab.model.load import NAMED, TRACES
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]

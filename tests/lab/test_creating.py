@@ -7,10 +7,10 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from burstlab.as_measured import ReportError, as_measured, read_report
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.serve.measured_settings import ReportError, as_measured, read_report
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ONCE = Config(retries={"total_max_attempts": 1})
@@ -134,7 +134,7 @@ def test_a_report_whose_answer_lacks_its_values_is_refused():
 def test_serve_as_says_what_it_took_and_refuses_what_is_no_report(tmp_path):
     from click.testing import CliRunner  # noqa: PLC0415 - one test
 
-    from burstlab import serve  # noqa: PLC0415 - as above
+    from burstlab.serve import command  # noqa: PLC0415 - as above
 
     report = {
         "schema": "burstwatch.aws-check/v1",
@@ -145,11 +145,11 @@ def test_serve_as_says_what_it_took_and_refuses_what_is_no_report(tmp_path):
     path, served = tmp_path / "report.json", []
     path.write_text(json.dumps(report))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(serve, "_run", lambda fleet, *_: served.append(fleet.settings))
-        told = CliRunner().invoke(serve.serve, ["--as", str(path), "--balance-every", "60"])
+        patched.setattr(command, "_run", lambda fleet, *_: served.append(fleet.settings))
+        told = CliRunner().invoke(command.serve, ["--as", str(path), "--balance-every", "60"])
         assert told.exit_code == 0
         path.write_text("{}")
-        refused = CliRunner().invoke(serve.serve, ["--as", str(path)])
+        refused = CliRunner().invoke(command.serve, ["--as", str(path)])
 
     assert served[0].balance_every_s == 300
     assert "as measured in eu-west-1 (aws): balance_every_s=300" in told.output

@@ -8,12 +8,12 @@ from multiprocessing import active_children
 import pytest
 from click.testing import CliRunner
 
-from burstlab import crowd as command
-from burstlab.crowd import crowd
-from burstlab.crowd_laws import judge
-from burstlab.crowd_play import Clocks, CrowdError, Setup, play
-from burstlab.local_aws import LocalAws
-from burstwatch.core.flips import Phase
+from burstlab.concurrency import command
+from burstlab.concurrency.command import crowd
+from burstlab.concurrency.invariants import judge
+from burstlab.concurrency.runner import Clocks, CrowdError, Setup, play
+from burstlab.deployed.local_aws import LocalAws
+from burstwatch.core.ledger.flip_state import Phase
 
 MINUTES = 28
 """With the quiet minutes: until all that drain are flipped and known to be well, and before any returns."""

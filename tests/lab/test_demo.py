@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from burstlab.board import _board, open_board, tell_the_end, tell_the_start
-from burstlab.demo import demo, run
+from burstlab.demo.command import demo, run
+from burstlab.demo.live_view import _board, open_board, tell_the_end, tell_the_start
 
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
 HOURS = 4.9

@@ -22,17 +22,17 @@ from tests.lab.disks import (
     wait_for,
 )
 
-from burstlab.clock import LabClock
-from burstlab.disk import device as device_module
+from burstlab.disk import block_device as device_module
 from burstlab.disk import docker
-from burstlab.disk.box import SETTINGS, open_box
+from burstlab.disk.block_device import BACKENDS, MKFS, Device, DiskError
 from burstlab.disk.command import disk
-from burstlab.disk.device import BACKENDS, MKFS, Device, DiskError
-from burstlab.disk.folder import own, ownerless, take_down
-from burstlab.disk.governor import Lapse
-from burstlab.disk.loop import JobLoop
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet
+from burstlab.disk.job_loop import JobLoop
+from burstlab.disk.simulated_disk import SETTINGS, open_box
+from burstlab.disk.state_dir import own, ownerless, take_down
+from burstlab.disk.throttle import Lapse
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet
 
 
 @pytest.fixture(params=BACKENDS)
@@ -186,7 +186,7 @@ def test_a_job_of_docker_feels_the_limit_of_the_device_and_leaves_nothing(backen
 DOCKER_USER = """
 import subprocess, sys, time
 from pathlib import Path
-from burstlab.disk.device import Device
+from burstlab.disk.block_device import Device
 from burstlab.disk.docker import docker_job
 with Device(parent=Path(sys.argv[1])) as device:
     job = docker_job(device)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from burstlab.disk.cleaning import clean
-from burstlab.disk.folder import PREFIX, is_ours, make_folder, note_process, own, ownerless, take_down
+from burstlab.disk.cleanup import clean
+from burstlab.disk.state_dir import PREFIX, is_ours, make_folder, note_process, own, ownerless, take_down
 
 NOBODY = 65534
 

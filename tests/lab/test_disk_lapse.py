@@ -3,14 +3,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.lab.disks import metric_of
 
-from burstlab.clock import LabClock
-from burstlab.disk.device import DiskError
-from burstlab.disk.governor import Instant, Lapse
-from burstlab.disk.showing import bar, per_second, spark
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.incident_probe import read_record
-from burstlab.volume import LabVolume
+from burstlab.disk.block_device import DiskError
+from burstlab.disk.live_view import bar, per_second, spark
+from burstlab.disk.throttle import Instant, Lapse
+from burstlab.fake_aws.server import Endpoint
+from burstlab.incident.probe import read_record
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

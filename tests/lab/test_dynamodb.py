@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from burstlab.dynamodb import DynamoDb, Fault
+from burstlab.fake_aws.dynamodb import DynamoDb, Fault
 from ledgers import DynamoHome
 
 TWO = {":n": {"N": "1"}, ":m": {"N": "2"}}

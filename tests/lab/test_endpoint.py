@@ -13,12 +13,12 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, ReadTimeoutError
 from botocore.model import ServiceModel
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint, EndpointError
-from burstlab.faults import Fault
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.modification import Modification, Shape
-from burstlab.volume import LabVolume, MetricFault
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import Endpoint, EndpointError
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.modification import Modification, Shape
+from burstlab.model.volume import LabVolume, MetricFault
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ONCE = Config(retries={"total_max_attempts": 1})

@@ -7,15 +7,15 @@ from dataclasses import fields, replace
 import pytest
 from click.testing import CliRunner
 
-from burstlab.campaign import natures, story
-from burstlab.campaign.clients import CloudWatch
-from burstlab.campaign.effects import COLUMNS, ITEM_FAULTS, Fault, Strike
-from burstlab.campaign.houses import HOUSES, LedgerFile
-from burstlab.campaign.laws import LAWS, judge
-from burstlab.campaign.runs import campaign, chosen, clean_run, strike, strikes
-from burstlab.campaign.story import play
-from burstlab.campaign.words import SCHEMA
-from burstlab.campaign.world import (
+from burstlab.fault_injection import fault_models, scenario
+from burstlab.fault_injection.clients import CloudWatch
+from burstlab.fault_injection.deployments import HOUSES, LedgerFile
+from burstlab.fault_injection.effects import COLUMNS, ITEM_FAULTS, Fault, Strike
+from burstlab.fault_injection.invariants import LAWS, judge
+from burstlab.fault_injection.runs import campaign, chosen, clean_run, strike, strikes
+from burstlab.fault_injection.scenario import play
+from burstlab.fault_injection.text import SCHEMA
+from burstlab.fault_injection.world import (
     CALM,
     HELD,
     IN_SCOPE,
@@ -28,14 +28,14 @@ from burstlab.campaign.world import (
     World,
 )
 from burstlab.main import main
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.policy_file import parse_policy
-from burstwatch.core.flips import Cause
-from burstwatch.core.orders import Order
-from burstwatch.gather import Gathering
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.policy.yaml_file import parse_policy
+from burstwatch.core.flips.planning import Order
+from burstwatch.core.ledger.flip_state import Cause
+from burstwatch.engine.collector import Gathering
+from burstwatch.engine.services import Shell
 from burstwatch.handlers import flip
-from burstwatch.shell import Shell
 
 AWS_CODES = [
     "IncorrectModificationState",
@@ -126,7 +126,7 @@ def test_what_the_watchdog_does_to_its_ledger_and_to_people_is_an_effect_each_ti
     ]
     for name in written:
         monkeypatch.setattr(SqliteLedger, name, counted(getattr(SqliteLedger, name), done))
-    monkeypatch.setattr(story, "_QUIET_MIN", 0)
+    monkeypatch.setattr(scenario, "_QUIET_MIN", 0)
     run = play("desk")
     seen = Counter(effect.operation for effect in run.effects)
     assert {name: seen[f"ledger.{name}"] for name in written} == {name: done[name] for name in written}
@@ -466,7 +466,7 @@ def test_what_cannot_be_played_is_refused_with_what_can(arguments, said):
 
 
 def test_every_error_of_a_modification_is_known_to_the_lab_under_its_own_code():
-    raises = natures.modify_volume(lambda: 0.0).raises
+    raises = fault_models.modify_volume(lambda: 0.0).raises
     told = {code: raises[code]("ec2:ModifyVolume").response["Error"]["Code"] for code in AWS_CODES}
     assert told == {code: code for code in AWS_CODES}
 

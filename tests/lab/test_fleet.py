@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from burstlab.bucket import FULL
-from burstlab.clock import LabClock
-from burstlab.fleet import FleetError, LabFleet, LabInstance, LabSettings
-from burstlab.fleet_file import FleetFileError, read_volumes
-from burstlab.load import Cycle
-from burstlab.metrics import read_datapoints
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.metrics import read_datapoints
+from burstlab.model.bucket import FULL
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
+from burstlab.model.fleet_file import FleetFileError, read_volumes
+from burstlab.model.load import Cycle
+from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 START_S = int(START.timestamp())

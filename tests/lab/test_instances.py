@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import FleetError, LabFleet, LabSettings
-from burstlab.instance import INSTANCE_TYPES
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import FleetError, LabFleet, LabSettings
+from burstlab.model.instance import INSTANCE_TYPES
+from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 INSTANCE = "i-0000000000000000a"

@@ -15,9 +15,9 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from burstlab.local_aws import LocalAws, LocalAwsError
+from burstlab.deployed.local_aws import LocalAws, LocalAwsError
 
-LEASH = Path(__file__).parents[2] / "lab" / "burstlab" / "leash.py"
+LEASH = Path(__file__).parents[2] / "lab" / "burstlab" / "deployed" / "process_guard.py"
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_a_cdk_that_fails_is_told_with_its_last_words(aws, app):
 def test_it_does_not_outlive_a_process_that_is_killed():
     program = dedent("""\
         import time
-        from burstlab.local_aws import LocalAws
+        from burstlab.deployed.local_aws import LocalAws
 
         aws = LocalAws()
         aws.start()

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from burstlab.answers import AwsError
-from burstlab.clock import LabClock
-from burstlab.fleet import FleetError, LabFleet, LabSettings
-from burstlab.metrics import read_datapoints
-from burstlab.modification import Modification, Shape
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.metrics import read_datapoints
+from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import FleetError, LabFleet, LabSettings
+from burstlab.model.modification import Modification, Shape
+from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 START_S = int(START.timestamp())

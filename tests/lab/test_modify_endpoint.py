@@ -8,11 +8,11 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.faults import Fault
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ONCE = Config(retries={"total_max_attempts": 1})

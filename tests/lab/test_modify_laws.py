@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from burstlab.answers import AwsError
-from burstlab.clock import LabClock
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 DAY = timedelta(hours=24)

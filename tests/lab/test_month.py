@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from burstlab import month as command
-from burstlab.month import faults_of, month, quick_folder
-from burstlab.month_play import DAY_MIN, play
+from burstlab.soak import command
+from burstlab.soak.command import faults_of, month, quick_folder
+from burstlab.soak.runner import DAY_MIN, play
 
 
 @pytest.fixture(scope="module")

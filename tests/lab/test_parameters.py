@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 import pytest
 from botocore.exceptions import ClientError
 
-from burstlab.clock import LabClock
-from burstlab.dynamodb import DynamoDb
-from burstlab.dynamodb import Fault as TableFault
-from burstlab.endpoint import Endpoint
-from burstlab.faults import Fault
-from burstlab.fleet import LabFleet
-from burstwatch.adapters.ledger_dynamodb import DynamoLedger
+from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.dynamodb import Fault as TableFault
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from tests.lab.disks import BURSTLAB, environment, needs_a_disk, wait_for
 
 from burstlab.main import main
-from burstlab.scenarios.every import ROWS
-from burstlab.scenarios.table import (
+from burstlab.probe_scenarios.all_scenarios import ROWS
+from burstlab.probe_scenarios.table import (
     BEGIN,
     END,
     SICK,
@@ -200,8 +200,8 @@ def folder_of(pid: int) -> Path | None:
             words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
         except (FileNotFoundError, ProcessLookupError):  # it ended since
             continue
-        if "burstlab.disk.keeper" in words:
-            return Path(words[words.index("burstlab.disk.keeper") + 1])
+        if "burstlab.disk.reaper" in words:
+            return Path(words[words.index("burstlab.disk.reaper") + 1])
     return None
 
 

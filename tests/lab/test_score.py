@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from burstlab.history import MINUTE_S
-from burstlab.load import LoadError, Recording
 from burstlab.main import main
+from burstlab.model.load import LoadError, Recording
+from burstlab.model.minute_history import MINUTE_S
+from burstlab.score.baselines import RIVALS, Seen, calls_of, lasts_20_minutes_pct
 from burstlab.score.cases import Bursts, Case, Recorded, Shape, find_recordings
 from burstlab.score.command import Traces
-from burstlab.score.course import START_S, leave_alone
+from burstlab.score.ground_truth import START_S, leave_alone
 from burstlab.score.job import NOTHING, ORACLE, OURS, TARGETS, Job, score
+from burstlab.score.metric_delay import Weather
 from burstlab.score.oracle import foresee, next_stall_s
 from burstlab.score.record import Move, is_free, usd_over_gp2
 from burstlab.score.replay import BACK
-from burstlab.score.rivals import RIVALS, Seen, calls_of, lasts_20_minutes_pct
-from burstlab.score.weather import Weather
-from burstwatch.core.policy import Policy
-from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.policy.policy import Policy
 
 HOUR_S = 3600
 CLEAR = Weather(gap_every_s=0)

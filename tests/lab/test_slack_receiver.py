@@ -11,10 +11,10 @@ from tests.functional.some_alerts import (
     an_alert,
 )
 
-from burstlab.slack_receiver import SlackReceiver, faults_of
-from burstwatch.adapters import slack
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.slack import SlackChannel
+from burstlab.fake_aws.slack import SlackReceiver, faults_of
+from burstwatch.adapters.notify import slack
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.slack import SlackChannel
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from operators_desk import START
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
 
 
 @pytest.fixture

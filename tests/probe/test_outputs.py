@@ -9,7 +9,7 @@ import ddprobe
 import pytest
 from readings import a_reading
 
-from burstwatch.core.stall import CAUSES, VERDICTS, Stall
+from burstwatch.core.assessment.host_stall import CAUSES, VERDICTS, Stall
 
 SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"\n]*"(,[a-z_]+="[^"\n]*")*\})? -?[0-9.e+-]+')
 

@@ -13,29 +13,35 @@ from typing import Any, Self
 
 from botocore.exceptions import ReadTimeoutError
 
-from burstlab.answers import AwsError
-from burstlab.clock import LabClock
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.in_process import InProcessCloudWatch, InProcessEc2, described, refused, told_modification
-from burstlab.modification import Modification, Wanted
-from burstlab.volume import LabVolume
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.cloudwatch import MetricsRead
-from burstwatch.adapters.ec2 import Ec2Reader, modification_from, volume_from
-from burstwatch.adapters.ec2_modify import Ec2Modifier
-from burstwatch.adapters.errors import explain
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, WindowMark, hold_on
-from burstwatch.core.ledger import Begun, Change, EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.orders import Order
-from burstwatch.core.place import Place
-from burstwatch.core.policy import ActAt, Policy
-from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_month
-from burstwatch.core.target import Wish, configuration_of
-from burstwatch.flip import carry_out
-from burstwatch.shell import Shell
-from burstwatch.watchdog import look_at_everything, run_tick
+from burstlab.fake_aws.in_process_clients import (
+    InProcessCloudWatch,
+    InProcessEc2,
+    described,
+    refused,
+    told_modification,
+)
+from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.modification import Modification, Wanted
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import MetricsRead
+from burstwatch.adapters.aws.ec2 import Ec2Reader, modification_from, volume_from
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.aws.errors import explain
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
+from burstwatch.core.ebs.sizing import Wish, configuration_of
+from burstwatch.core.flips.planning import Order
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, Phase, WindowMark, hold_on
+from burstwatch.core.ledger.ledger import Begun, Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import ActAt, Policy
+from burstwatch.engine.flip_executor import carry_out
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import look_at_everything, run_tick
 from fuse import CHANNEL, ChannelOnFuse, Fuse, Killed, LedgerOnFuse, ModifierOnFuse, Trap
 
 START = datetime(2026, 11, 20, 0, 0, tzinfo=UTC)

@@ -3,10 +3,18 @@
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from burstwatch.core.cause_words import cause_sentences, describe_cause
-from burstwatch.core.causes import DAYS, DAYS_PERIOD_S, Fall, Traces, compare_days, find_fall, operations_in
-from burstwatch.core.course import MOST_POINTS, course_words, describe_course
-from burstwatch.core.samples import Series
+from burstwatch.core.alerts.drain_message import cause_sentences, describe_cause
+from burstwatch.core.assessment.drain_cause import (
+    DAYS,
+    DAYS_PERIOD_S,
+    Fall,
+    Traces,
+    compare_days,
+    find_fall,
+    operations_in,
+)
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.sparkline import MOST_POINTS, course_words, describe_course
 
 NOON_S = 1_795_176_000
 """2026-11-20T12:00:00Z"""

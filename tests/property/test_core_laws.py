@@ -11,13 +11,14 @@ from math import inf, isclose
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.forecast import BELIEVED_FOR, Forecast, forecast
-from burstwatch.core.levels import Level, judge
-from burstwatch.core.policy import Mode, Policy
-from burstwatch.core.samples import Series
-from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, baseline_iops
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level, judge
+from burstwatch.core.buckets.forecast import BELIEVED_FOR, Forecast, forecast
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
+from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, baseline_iops
+from burstwatch.core.policy.policy import Mode, Policy
 from conftest import NOON, Memory, a_decision, a_volume, an_assessment
 
 NOON_S = int(NOON.timestamp())
@@ -77,7 +78,7 @@ def played_volumes(draw):
 @given(played_volumes(), st.integers(0, 1_800), st.lists(demands_iops, max_size=60))
 def test_no_volume_is_dry_before_its_soonest_empty(played, age_s, demand):
     baseline, series, left = played
-    seen = forecast(series, baseline=baseline, age_s=age_s)
+    seen = forecast(series, bucket=gp2_bucket(baseline), age_s=age_s)
     really_dry_in_s = dry_after_s(left, baseline, demand) - age_s
     assert seen.soonest_empty_s <= max(0.0, really_dry_in_s) + TOLERANCE
 
@@ -86,7 +87,7 @@ def test_no_volume_is_dry_before_its_soonest_empty(played, age_s, demand):
 @given(played_volumes(), st.integers(0, 1_800))
 def test_an_estimate_is_never_earlier_than_the_bound_and_lies_within_its_spread(played, age_s):
     baseline, series, _ = played
-    seen = forecast(series, baseline=baseline, age_s=age_s)
+    seen = forecast(series, bucket=gp2_bucket(baseline), age_s=age_s)
     assert (
         seen.drain_per_s is None
         or -baseline - TOLERANCE <= seen.drain_per_s <= BURST_IOPS - baseline + TOLERANCE
@@ -107,7 +108,9 @@ def test_under_a_constant_drain_the_estimate_is_credits_over_drain_less_age(size
     count = data.draw(st.integers(4, min(90, BUCKET_CREDITS // (60 * drain))))
     left = data.draw(st.floats(0, BUCKET_CREDITS - 60 * drain * (count - 1)))
     values = tuple(pct(left + 60 * drain * minute) for minute in reversed(range(count)))
-    seen = forecast(Series(tuple(60 * m for m in range(count)), values), baseline=baseline, age_s=age_s)
+    seen = forecast(
+        Series(tuple(60 * m for m in range(count)), values), bucket=gp2_bucket(baseline), age_s=age_s
+    )
     assert seen.draining
     assert isclose(seen.drain_per_s, drain, rel_tol=1e-6)
     assert isclose(seen.time_to_empty_s, max(0.0, left / drain - age_s), rel_tol=1e-6, abs_tol=1e-3)
@@ -136,7 +139,9 @@ def test_more_load_in_the_newest_minutes_never_puts_off_what_is_announced(size_g
     ]
     assume(min(ends) >= 0 and max(ends) <= BUCKET_CREDITS)
     less_series, more_series = (minima_of(start, baseline, one)[0] for one in (demand, more))
-    less_seen, more_seen = (forecast(s, baseline=baseline, age_s=0) for s in (less_series, more_series))
+    less_seen, more_seen = (
+        forecast(s, bucket=gp2_bucket(baseline), age_s=0) for s in (less_series, more_series)
+    )
     assert more_seen.soonest_empty_s <= less_seen.soonest_empty_s
     if less_seen.time_to_empty_s is not None and is_announced(
         less_seen, less_series.values[-1] * CREDITS_PER_PCT

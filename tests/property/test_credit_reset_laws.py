@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from burstlab.clock import LabClock
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.metrics import read_datapoints
-from burstlab.volume import LabVolume
-from burstwatch.core.credit_reset import BEFORE_S, UNCLEAR, Fate, Journey, judge
-from burstwatch.core.samples import Series
-from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, baseline_iops
+from burstctl.experiment.credit_reset import BEFORE_S, UNCLEAR, Fate, Journey, judge
+from burstlab.fake_aws.metrics import read_datapoints
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, baseline_iops
 
 STEP_S = 10
 START_S = 1_763_640_000

@@ -17,15 +17,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from burstlab.fleet import LabSettings
-from burstlab.modification import Wanted
-from burstwatch.core.flips import Direction
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.target import ReturnMode, Wish
-from burstwatch.core.windows import LeadPolicy
-from burstwatch.gather import Gathering
+from burstlab.model.fleet import LabSettings
+from burstlab.model.modification import Wanted
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import ReturnMode, Wish
+from burstwatch.core.ledger.flip_state import Direction
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
+from burstwatch.core.policy.windows import LeadPolicy
+from burstwatch.engine.collector import Gathering
 from fuse import CHANNEL, Trap, die
 
 STORIES = int(os.environ.get("FLIP_STORIES", "25"))
@@ -451,8 +451,8 @@ def is_as_others_made_it(world, volume_id):
 @pytest.fixture(autouse=True)
 def _one_thing_after_the_other(monkeypatch):
     """Whatever fails must fail again."""
-    monkeypatch.setattr("burstwatch.flip.ThreadPoolExecutor", LatePool)
-    monkeypatch.setattr("burstwatch.shell.Gathering", partial(Gathering, monotonic=lambda: 0.0))
+    monkeypatch.setattr("burstwatch.engine.flip_executor.ThreadPoolExecutor", LatePool)
+    monkeypatch.setattr("burstwatch.engine.services.Gathering", partial(Gathering, monotonic=lambda: 0.0))
 
 
 TestFlipLaws = FlipLaws.TestCase

@@ -12,24 +12,24 @@ from from_outside import NUMBERS, anything, assert_tells, fuzz, mangled, mutated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstlab.clock import LabClock
-from burstlab.endpoint import ACCESS_KEY, Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.volume import LabVolume
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.cloudwatch import CloudWatchReader, MetricQuery
-from burstwatch.adapters.ec2 import Ec2Reader
-from burstwatch.adapters.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear
-from burstwatch.adapters.errors import AwsError, explain
-from burstwatch.adapters.flip_queue import FlipQueue, FlipRequest
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.pricing import read_prices
-from burstwatch.bootstrap import build_client, open_session
-from burstwatch.core.flips import Cause, Direction
-from burstwatch.core.levels import Level
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.samples import Series
-from burstwatch.watchdog import assess_volumes, look_at_everything
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear
+from burstwatch.adapters.aws.errors import AwsError, explain
+from burstwatch.adapters.aws.flip_queue import FlipQueue, FlipRequest
+from burstwatch.adapters.aws.price_list import read_prices
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.flip_state import Cause, Direction
+from burstwatch.engine.watch_pass import assess_volumes, look_at_everything
+from burstwatch.wiring.bootstrap import build_client, open_session
 from telling_aws import (
     BALANCES,
     CALM,

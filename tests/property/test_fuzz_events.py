@@ -23,21 +23,21 @@ from some_alerts import an_alert
 from some_records import ALARM, a_record, as_lambda_gets_it
 from test_alert_slack import assert_inert
 
-from burstwatch.adapters.chat import render_chat
-from burstwatch.adapters.flip_queue import FlipRequest, PoisonError
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.notices import Notice, NoticeError, read_notice
-from burstwatch.adapters.sent import Became
-from burstwatch.adapters.slack import render_notice
-from burstwatch.bootstrap_notify import NotifyShell
-from burstwatch.core.flips import Cause, Direction
-from burstwatch.core.stall import Stall, StallError
-from burstwatch.core.words import format_instant
-from burstwatch.function_settings import FunctionClock
+from burstwatch.adapters.aws.flip_queue import FlipRequest, PoisonError
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.notify.amazon_q import render_chat
+from burstwatch.adapters.notify.idempotency import Became
+from burstwatch.adapters.notify.message import Notice, NoticeError, read_notice
+from burstwatch.adapters.notify.slack import render_notice
+from burstwatch.core.assessment.host_stall import Stall, StallError
+from burstwatch.core.ledger.flip_state import Cause, Direction
+from burstwatch.core.text import format_instant
 from burstwatch.handlers import flip, notify, settle, watch
+from burstwatch.handlers.event_time import EventError
 from burstwatch.handlers.notify import NotDeliveredError
-from burstwatch.handlers.timing import EventError
-from burstwatch.observability import Instruments
+from burstwatch.wiring.bootstrap_notify import NotifyShell
+from burstwatch.wiring.function_settings import FunctionClock
+from burstwatch.wiring.observability import Instruments
 from telling_aws import DRAINING, NOW_S, Telling, a_shell
 
 HOST = "i-0000000000000000a"

@@ -11,20 +11,20 @@ from from_outside import NUMBERS, anything, assert_tells, fuzz, mangled, mutated
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.deployments import DeploymentError, Registered, find_deployments, standing_of
-from burstwatch.adapters.errors import AwsError
-from burstwatch.adapters.ledger_dynamodb_items import parse_states
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.policy_parameter import PolicyParameter
-from burstwatch.adapters.webhook import Webhook
-from burstwatch.adapters.webhook_secret import WebhookSecret
+from burstwatch.adapters.aws.errors import AwsError
+from burstwatch.adapters.ledger.dynamodb_items import parse_states
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.slack_secret import WebhookSecret
+from burstwatch.adapters.notify.slack_webhook import Webhook
+from burstwatch.adapters.policy.deployments import DeploymentError, Registered, find_deployments, standing_of
+from burstwatch.adapters.policy.parameter_store import PolicyParameter
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips import Hold, WindowMark
-from burstwatch.core.ledger import TickKind, VolumeState
-from burstwatch.core.policy import Mode, Policy
-from burstwatch.core.reading_back import Unread
-from burstwatch.watchdog import look_at_everything
+from burstwatch.core.ledger.decoding import Unread
+from burstwatch.core.ledger.flip_state import Hold, WindowMark
+from burstwatch.core.ledger.ledger import TickKind, VolumeState
+from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.engine.watch_pass import look_at_everything
 from telling_aws import CALM, DRAINING, NOW_S, Telling, a_shell
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

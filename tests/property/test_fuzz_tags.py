@@ -17,21 +17,21 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from test_alert_slack import assert_inert
 
-from burstctl.exporter.serving import _Readings
-from burstctl.exporter.standing import Standing
-from burstctl.output import to_json
-from burstctl.table import narrow_table, render_plain, wide_table
-from burstctl.watching import PassEnded, PassResult
-from burstwatch.adapters import chat, slack, sns
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.adapters.notices import notice_of
-from burstwatch.adapters.terminal import TerminalChannel, render
-from burstwatch.core.alerts import Alert
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Mode, ModePolicy
-from burstwatch.core.tags import read_tags
-from burstwatch.core.words import columns
-from burstwatch.watchdog import look_at_everything
+from burstctl.cli.output import to_json
+from burstctl.render.table import narrow_table, render_plain, wide_table
+from burstctl.watch.exporter_collector import Standing
+from burstctl.watch.exporter_http_server import _Readings
+from burstctl.watch.loop import PassEnded, PassResult
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.notify import amazon_q, slack, sns
+from burstwatch.adapters.notify.message import notice_of
+from burstwatch.adapters.notify.terminal import TerminalChannel, render
+from burstwatch.core.alerts.alert import Alert
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Mode, ModePolicy
+from burstwatch.core.policy.volume_tags import read_tags
+from burstwatch.core.text import columns
+from burstwatch.engine.watch_pass import look_at_everything
 from telling_aws import DRAINING, GOOD, NOW_S, Telling, a_shell, a_told_volume
 
 BAR = "░▏▎▍▌▋▊▉█"
@@ -120,7 +120,7 @@ def assert_told_safely(alert: Alert) -> None:
     payload = slack.render(alert)
     assert_within_slacks_limits(payload)
     assert_inert(payload)
-    assert is_plain(json.dumps(chat.render_chat(notice_of(alert)), ensure_ascii=False))
+    assert is_plain(json.dumps(amazon_q.render_chat(notice_of(alert)), ensure_ascii=False))
     assert is_plain(sns.render(alert))
     subject = sns._subject(alert)
     assert subject.isascii()

@@ -9,13 +9,13 @@ from from_outside import WEIRD, anything, assert_tells, fuzz, mangled, mutated, 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from burstctl.backtesting.csv_file import CsvError, read_recordings
-from burstlab.fleet_file import FleetFileError, read_volumes
-from burstlab.load import LoadError, Recording, parse_load
-from burstlab.recording import read_recording
-from burstwatch.adapters.policy_file import MOST_BYTES, parse_policy, render_policy
-from burstwatch.core.outlook import Outlook
-from burstwatch.core.policy import Policy, PolicyError
+from burstctl.backtest.csv_input import CsvError, read_recordings
+from burstlab.model.fleet_file import FleetFileError, read_volumes
+from burstlab.model.load import LoadError, Recording, parse_load
+from burstlab.model.load_recording import read_recording
+from burstwatch.adapters.policy.yaml_file import MOST_BYTES, parse_policy, render_policy
+from burstwatch.core.policy.policy import Policy, PolicyError
+from burstwatch.core.watch.window_status import Outlook
 from infra.config import StageConfig, StageError, read_stage
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import assume, given, settings, target
 from hypothesis import strategies as st
 
-from burstwatch.adapters.calls import CallCounter
-from burstwatch.adapters.cloudwatch import MetricsRead
-from burstwatch.adapters.ec2 import InstanceStates, ModificationsRead, VolumesRead
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.assess import Evidence, assess
-from burstwatch.core.cadence import sweep_interval_s
-from burstwatch.core.decide import Look, decide
-from burstwatch.core.ledger import Roster, TickKind, VolumeState
-from burstwatch.core.place import Place
-from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
-from burstwatch.core.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
-from burstwatch.core.samples import Series
-from burstwatch.core.tags import read_tags
-from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.shell import Shell
-from burstwatch.watchdog import run_tick
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import MetricsRead
+from burstwatch.adapters.aws.ec2 import InstanceStates, ModificationsRead, VolumesRead
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.assessment.assess import Evidence, assess
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+from burstwatch.core.ledger.ledger import Roster, TickKind, VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
+from burstwatch.core.policy.volume_tags import read_tags
+from burstwatch.core.watch.decide import Look, decide
+from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
+from burstwatch.core.watch.poll_interval import sweep_interval_s
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import run_tick
 from conftest import a_volume
 
 START_S = 1_763_640_000  # on every sweep grid drawn below

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.alerts import Alert, AlertKind, make_digest
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Flip, Hold, Phase, Spent, WindowMark
-from burstwatch.core.ledger import (
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.alerts.alert import Alert, AlertKind, make_digest
+from burstwatch.core.assessment.host_stall import Stall, StuckTask
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Hold, Phase, Spent, WindowMark
+from burstwatch.core.ledger.ledger import (
     Beginning,
     Begun,
     Caps,
@@ -25,10 +28,7 @@ from burstwatch.core.ledger import (
     TickKind,
     VolumeState,
 )
-from burstwatch.core.levels import Level
-from burstwatch.core.place import Place
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.stall import Stall, StuckTask
+from burstwatch.core.location import Place
 from ledgers import a_home
 
 VOLUMES = ("vol-0a", "vol-0b", "vol-0c")

@@ -9,8 +9,8 @@ from math import isclose
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_month
-from burstwatch.core.target import (
+from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
+from burstwatch.core.ebs.sizing import (
     Demand,
     InstanceLimits,
     Offer,

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from burstwatch.core.change_hours import ChangeHours, parse_change_hours
-from burstwatch.core.windows import (
+from burstwatch.core.policy.change_hours import ChangeHours, parse_change_hours
+from burstwatch.core.policy.windows import (
     KEPT_AT_MOST,
     Phase,
     Window,

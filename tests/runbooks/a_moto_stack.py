@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from operators_desk import ROOT
 
-from burstlab.answers import Answer, AwsError, Call, form, xml
+from burstlab.fake_aws.protocols import Answer, AwsError, Call, form, xml
 
 ACCOUNT = "123456789012"
 STACK = "burstwatch"

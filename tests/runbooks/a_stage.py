@@ -25,14 +25,14 @@ from operators_desk import ROOT, START, OperatorsDesk, stand_still
 from some_functions import Functions
 from stand_ins import STAND_INS, Said
 
-from burstctl import asking
+from burstctl.cli import confirm
+from burstctl.cli.signals import StopSignal
 from burstctl.main import main
-from burstctl.stopping import StopSignal
-from burstlab.clock import LabClock
-from burstlab.endpoint import Endpoint
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.load import Load
-from burstlab.volume import LabVolume
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.load import Load
+from burstlab.model.volume import LabVolume
 
 VOLUME = "vol-0123456789abcdef0"
 HOST = "i-0123456789abcdef0"
@@ -197,7 +197,7 @@ class Stage:
             here.setattr(sys, "stdout", out)
             here.setattr(sys, "stderr", err)
             here.setattr(sys, "stdin", Keyboard(err))
-            here.setattr(asking, "_has_terminal", lambda: True)
+            here.setattr(confirm, "_has_terminal", lambda: True)
             here.setattr(StopSignal, "wait", interrupt)
             return main(asked.words), written
 

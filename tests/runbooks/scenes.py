@@ -17,8 +17,8 @@ from a_terminal import Asked
 from operators_desk import START
 from some_functions import Functions
 
-from burstlab.faults import Fault
-from burstlab.load import Cycle
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.load import Cycle
 from burstwatch.core.errors import BurstwatchError
 
 SCENES: dict[str, Callable[[Stage], None]] = {}

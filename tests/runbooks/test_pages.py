@@ -17,7 +17,7 @@ from shown import ASKED_FOR, Command, Page, is_as_shown
 from stand_ins import STAND_INS
 from tests.runbooks.pasted import lines_run_elsewhere, without_comment
 
-from burstwatch.core.alerts import AlertKind
+from burstwatch.core.alerts.alert import AlertKind
 
 PAGES = [
     *sorted((ROOT / "runbooks").glob("*.md")),

@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from burstwatch.core.alerts import Alert, sentences, title
-from burstwatch.core.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
-from burstwatch.core.causes import DAYS_PERIOD_S, OPERATIONS_SPAN_S, Traces
-from burstwatch.core.decide import Decision, Look, decide, with_cause
-from burstwatch.core.ledger import Roster, VolumeState
-from burstwatch.core.place import Place
-from burstwatch.core.plan import due_in_focus, due_in_sweep, fingerprint
-from burstwatch.core.policy import Policy
-from burstwatch.core.samples import Series
-from burstwatch.core.tags import read_tags
-from burstwatch.core.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.core.want import Want
+from burstwatch.core.alerts.alert import Alert, sentences, title
+from burstwatch.core.assessment.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
+from burstwatch.core.assessment.drain_cause import DAYS_PERIOD_S, OPERATIONS_SPAN_S, Traces
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+from burstwatch.core.flips.triggers import Want
+from burstwatch.core.ledger.ledger import Roster, VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.policy.volume_tags import read_tags
+from burstwatch.core.watch.decide import Decision, Look, decide, with_cause
+from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
 
 MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)
 REST_S = 3_600

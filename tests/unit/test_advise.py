@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from burstwatch.core.advise import (
+from burstctl.advise.rightsizing import (
     STAY,
     Case,
     Confidence,
@@ -18,11 +18,11 @@ from burstwatch.core.advise import (
     period_words,
     sum_advice,
 )
-from burstwatch.core.prices import US_EAST_1, Configuration, TypePrice, VolumeType, usd_per_month
-from burstwatch.core.samples import Series
-from burstwatch.core.target import LIMITS, InstanceLimits, reachable_mib_s
-from burstwatch.core.usage import MIB, History, Peak, Rate, Usage, at_percentile, sum_up
-from burstwatch.core.volume import BURST_IOPS, baseline_iops
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, TypePrice, VolumeType, usd_per_month
+from burstwatch.core.ebs.sizing import LIMITS, InstanceLimits, reachable_mib_s
+from burstwatch.core.ebs.usage import MIB, History, Peak, Rate, Usage, at_percentile, sum_up
+from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
 from conftest import GP2, IO1, a_volume, a_volume_as, at
 
 MIDNIGHT_S = int(at("00:00"))

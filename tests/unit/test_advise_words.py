@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from test_advise import BURSTS, a_case, a_rate, a_usage, dry, gp3
 
-from burstwatch.core.advise import STAY, Confidence, Danger, advise, confidence_of, need_of, sum_advice
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.target import InstanceLimits
-from burstwatch.core.usage import Peak
+from burstctl.advise.rightsizing import STAY, Confidence, Danger, advise, confidence_of, need_of, sum_advice
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ebs.sizing import InstanceLimits
+from burstwatch.core.ebs.usage import Peak
 from conftest import GP2, a_volume_as, at
 
 MIDNIGHT_S = int(at("00:00"))

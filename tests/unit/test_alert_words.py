@@ -3,9 +3,16 @@
 import pytest
 from test_alerts import HERE, an_alert
 
-from burstwatch.core.alerts import AlertKind, forecast_words, further_commands, make_digest, sentences, title
-from burstwatch.core.levels import Level
-from burstwatch.core.words import format_instant
+from burstwatch.core.alerts.alert import (
+    AlertKind,
+    forecast_words,
+    further_commands,
+    make_digest,
+    sentences,
+    title,
+)
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.text import format_instant
 from conftest import at
 
 SEE_WHY = ("See why", "burstctl explain vol-0a1 --region us-east-1")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.adapters.notices import notice_of
-from burstwatch.core.alerts import (
+from burstwatch.adapters.notify.message import notice_of
+from burstwatch.core.alerts.alert import (
     Alert,
     AlertKind,
     action_label,
@@ -22,15 +22,15 @@ from burstwatch.core.alerts import (
     title,
     urgency,
 )
-from burstwatch.core.decide import decide
-from burstwatch.core.follow import Sighting
-from burstwatch.core.levels import Level
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Mode, Policy
-from burstwatch.core.samples import Series
-from burstwatch.core.tags import Wishes
-from burstwatch.core.windows import UNTIL_STOPPED, Span
-from burstwatch.core.words import format_clock, format_duration, format_instant
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.flips.reconcile import Sighting
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.policy.volume_tags import Wishes
+from burstwatch.core.policy.windows import UNTIL_STOPPED, Span
+from burstwatch.core.text import format_clock, format_duration, format_instant
+from burstwatch.core.watch.decide import decide
 from conftest import (
     IO1,
     NOON,

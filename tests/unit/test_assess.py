@@ -3,9 +3,9 @@ from itertools import combinations
 
 import pytest
 
-from burstwatch.core.assess import STOPPED_STATES, UnknownReason, why_not_polled
-from burstwatch.core.policy import Policy, TelemetryPolicy
-from burstwatch.core.samples import Series
+from burstwatch.core.assessment.assess import STOPPED_STATES, UnknownReason, why_not_polled
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.policy.policy import Policy, TelemetryPolicy
 from conftest import NOON, a_volume, an_assessment, at, balances
 
 GAP = Series()

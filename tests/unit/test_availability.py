@@ -2,16 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.core.availability import (
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.flips.type_availability import (
     REMEMBERED_FOR_S,
     location_of,
     readable_refusals,
     remember_refusal,
     unavailable_types,
 )
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.stored import FARTHEST_S
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.stored_values import FARTHEST_S
 from conftest import a_volume, at
 
 ARN = "arn:aws:outposts:us-west-2:111122223333:outpost/op-0123456789abcdef0"

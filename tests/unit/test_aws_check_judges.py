@@ -33,7 +33,7 @@ from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.paging import Page
 from burstctl.aws_check.plan import Plan
 from burstctl.aws_check.wording import template_of, time_in
-from burstwatch.core.samples import Sample, Series
+from burstwatch.core.buckets.series import Sample, Series
 
 NO = Refusal(code="Refused", message="no")
 DRY = Refusal(code="DryRunOperation", message="would have succeeded")

@@ -8,24 +8,24 @@ from math import isnan, nan
 
 import pytest
 
-from burstctl.backtesting.recording import Recording, Track, record, with_only
-from burstctl.backtesting.replay import (
+from burstctl.backtest.recorded_volume import RecordedVolume, World
+from burstctl.backtest.recording import Recording, Track, record, with_only
+from burstctl.backtest.replay import (
     Lived,
     Setting,
     is_calm_throughout,
     leave_calm,
     replay,
 )
-from burstctl.backtesting.tally import Stalls, sum_tallies, tally
-from burstctl.backtesting.world import RecordedVolume, World
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.place import Place
-from burstwatch.core.policy import FlipPolicy, Policy
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.samples import Series
-from burstwatch.core.usage import History
-from burstwatch.core.volume import BUCKET_CREDITS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.core.windows import LeadPolicy
+from burstctl.backtest.scoring import Stalls, sum_tallies, tally
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ebs.usage import History
+from burstwatch.core.ebs.volume import BUCKET_CREDITS, CREDITS_PER_PCT, Volume, baseline_iops
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import FlipPolicy, Policy
+from burstwatch.core.policy.windows import LeadPolicy
 
 T0 = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp())
 GP2 = Configuration(volume_type=VolumeType.GP2)

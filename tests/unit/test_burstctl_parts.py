@@ -3,23 +3,23 @@
 import click
 import pytest
 
-from burstctl.caps import with_caps
-from burstctl.marks import mark_of
-from burstctl.paragraphs import lay_out
-from burstctl.volume_words import inert
-from burstctl.where import TagTerm, TagTermType, ec2_filters
-from burstctl.whoami import name_operator
-from burstwatch.bootstrap import Identity
-from burstwatch.core.flips import Cause, Direction, Flip, Hold, Phase
-from burstwatch.core.guards import Guard, Refusal
-from burstwatch.core.ledger import VolumeState
-from burstwatch.core.orders import Facts, Order, Plan
-from burstwatch.core.outcome import Done, Outcome
-from burstwatch.core.policy import FlipPolicy, Mode, Policy
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.report import Report
-from burstwatch.core.tags import Wishes
-from burstwatch.core.words import columns
+from burstctl.cli.tag_filter import TagTerm, TagTermType, ec2_filters
+from burstctl.cli.text_layout import lay_out
+from burstctl.context.operator_identity import name_operator
+from burstctl.flip.cap_preview import with_caps
+from burstctl.render.flip_status import mark_of
+from burstctl.render.volume import inert
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.flips.guards import Guard, Refusal
+from burstwatch.core.flips.outcome import Done, Outcome
+from burstwatch.core.flips.planning import Facts, Order, Plan
+from burstwatch.core.ledger.flip_state import Cause, Direction, Flip, Hold, Phase
+from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.policy.policy import FlipPolicy, Mode, Policy
+from burstwatch.core.policy.volume_tags import Wishes
+from burstwatch.core.text import columns
+from burstwatch.core.watch.report import Report
+from burstwatch.wiring.bootstrap import Identity
 from conftest import a_decision, a_volume, an_assessment, at, balances
 
 GP2 = Configuration(volume_type=VolumeType.GP2)

@@ -3,7 +3,9 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.cadence import (
+from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops
+from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.watch.poll_interval import (
     describe_spacing,
     focus_interval_s,
     is_rechecked,
@@ -13,8 +15,6 @@ from burstwatch.core.cadence import (
     sweep_interval_s,
     sweep_ticks,
 )
-from burstwatch.core.policy import CadencePolicy
-from burstwatch.core.volume import CREDITS_PER_PCT, baseline_iops
 
 CADENCE = CadencePolicy()
 

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.core.caps import caps_for, refuse_fleet_cap, refuse_spend_cap
-from burstwatch.core.flips import Cause, Direction
-from burstwatch.core.guards import Guard
-from burstwatch.core.ledger import Caps
-from burstwatch.core.orders import Order
-from burstwatch.core.policy import FlipPolicy
+from burstwatch.core.flips.caps import caps_for, refuse_fleet_cap, refuse_spend_cap
+from burstwatch.core.flips.guards import Guard
+from burstwatch.core.flips.planning import Order
+from burstwatch.core.ledger.flip_state import Cause, Direction
+from burstwatch.core.ledger.ledger import Caps
+from burstwatch.core.policy.policy import FlipPolicy
 
 POLICY = FlipPolicy(fleet_cap=50, spend_cap_usd=1_000.0, draining_reserve_pct=25.0)
 

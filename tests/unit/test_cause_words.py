@@ -2,9 +2,9 @@
 
 import pytest
 
-from burstwatch.core.cause_words import cause_sentences
-from burstwatch.core.causes import DAYS_PERIOD_S, Fall, compare_days
-from burstwatch.core.samples import Series
+from burstwatch.core.alerts.drain_message import cause_sentences
+from burstwatch.core.assessment.drain_cause import DAYS_PERIOD_S, Fall, compare_days
+from burstwatch.core.buckets.series import Series
 from conftest import at
 
 DAY_S, HOUR_S = 24 * 3600, 3600

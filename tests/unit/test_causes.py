@@ -1,7 +1,7 @@
 import pytest
 
-from burstwatch.core.cause_words import began_words, cause_sentences, describe_cause, describe_fall
-from burstwatch.core.causes import (
+from burstwatch.core.alerts.drain_message import began_words, cause_sentences, describe_cause, describe_fall
+from burstwatch.core.assessment.drain_cause import (
     DAYS_PERIOD_S,
     DAYS_SPAN_S,
     OPERATIONS_SPAN_S,
@@ -11,7 +11,7 @@ from burstwatch.core.causes import (
     find_fall,
     operations_in,
 )
-from burstwatch.core.samples import Series
+from burstwatch.core.buckets.series import Series
 from conftest import at, balances, draining_to
 
 DAY_S = 24 * 3600

@@ -3,7 +3,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from burstwatch.core.change_hours import ChangeHours, parse_change_hours
+from burstwatch.core.policy.change_hours import ChangeHours, parse_change_hours
 
 OFFICE = "mon-fri 08:00-18:00 Europe/Berlin"
 MINUTE = timedelta(minutes=1)

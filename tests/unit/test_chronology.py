@@ -2,10 +2,10 @@
 
 import pytest
 
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.chronology import AbsenceReason, Sources, chronicle, condense, unbroken
-from burstwatch.core.samples import Series
-from burstwatch.core.usage import History
+from burstctl.timeline.timeline import AbsenceReason, Sources, chronicle, condense, unbroken
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.usage import History
 from conftest import GP3, IO1, NOON, a_flip, a_modification, a_state, a_volume, a_volume_as, an_assessment, at
 from some_days import a_history, a_level, falling, minutes, there_and_back
 

@@ -75,7 +75,7 @@ def test_the_ways_outside_are_seen(source, found):
 @pytest.mark.parametrize(
     "source",
     [
-        "from burstwatch.core.levels import Level",
+        "from burstwatch.core.assessment.severity import Level",
         "from datetime import UTC, datetime\nx = datetime.fromtimestamp(0, tz=UTC)",
         "price = prices.now + 1",
         "from collections.abc import Mapping",

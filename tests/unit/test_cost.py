@@ -1,11 +1,11 @@
 import pytest
 
-from burstwatch.core.cadence import sweep_interval_s
-from burstwatch.core.cost import usd_per_month, usd_per_month_idle, usd_per_month_now
-from burstwatch.core.flips import Phase
-from burstwatch.core.policy import CadencePolicy
-from burstwatch.core.samples import Series
-from burstwatch.core.volume import baseline_iops
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.volume import baseline_iops
+from burstwatch.core.ledger.flip_state import Phase
+from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.watch.api_cost import usd_per_month, usd_per_month_idle, usd_per_month_now
+from burstwatch.core.watch.poll_interval import sweep_interval_s
 from conftest import (
     GP3,
     a_decision,

@@ -1,7 +1,7 @@
 import pytest
 
-from burstwatch.core.course import GLYPHS, course_words, describe_course, draw
-from burstwatch.core.samples import Series
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.buckets.sparkline import GLYPHS, course_words, describe_course, draw
 from conftest import balances, draining_to
 
 

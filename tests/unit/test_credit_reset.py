@@ -5,7 +5,7 @@ The volume of these tests leaves at 12:00, is io1 at 12:10, is asked back at 12:
 
 import pytest
 
-from burstwatch.core.credit_bands import (
+from burstctl.experiment.credit_bounds import (
     ALIVE,
     ANYTHING,
     FULL,
@@ -18,7 +18,7 @@ from burstwatch.core.credit_bands import (
     period_of,
     refill,
 )
-from burstwatch.core.credit_reset import (
+from burstctl.experiment.credit_reset import (
     UNCLEAR,
     Fate,
     Journey,
@@ -30,7 +30,7 @@ from burstwatch.core.credit_reset import (
     weigh_before,
     weigh_there,
 )
-from burstwatch.core.samples import Sample, Series
+from burstwatch.core.buckets.series import Sample, Series
 from conftest import at
 
 THIRD = 100 / 300

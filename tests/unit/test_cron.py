@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from burstwatch.core.cron import parse_cron
+from burstwatch.core.policy.cron import parse_cron
 
 
 def starts(text: str, since: date, count: int) -> list[str]:

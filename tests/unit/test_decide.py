@@ -3,19 +3,19 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.alerts import AlertKind, sentences
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.decide import Action, Look, decide, forget, miss
-from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Hold, Phase, Spent
-from burstwatch.core.follow import Sighting
-from burstwatch.core.ledger import EntryKind, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.place import Place
-from burstwatch.core.policy import AlertPolicy, FlipPolicy, Mode, Policy
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.samples import Series
-from burstwatch.core.tags import Wishes
-from burstwatch.core.want import Around
+from burstwatch.core.alerts.alert import AlertKind, sentences
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.flips.reconcile import Sighting
+from burstwatch.core.flips.triggers import Around
+from burstwatch.core.ledger.flip_state import OTHERS, WATCHDOG, Cause, Direction, Hold, Phase, Spent
+from burstwatch.core.ledger.ledger import EntryKind, VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import AlertPolicy, FlipPolicy, Mode, Policy
+from burstwatch.core.policy.volume_tags import Wishes
+from burstwatch.core.watch.decide import Action, Look, decide, forget, miss
 from conftest import (
     GP2,
     GP3,

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from test_decide import calm, critical, steady, warning
 
-from burstwatch.core.alerts import AlertKind, alert_id
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.causes import Traces
-from burstwatch.core.decide import Action, forget, miss, with_cause
-from burstwatch.core.flips import Phase
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.levels import Level
-from burstwatch.core.policy import Mode, Policy
-from burstwatch.core.stall import Stall
-from burstwatch.core.want import Around
+from burstwatch.core.alerts.alert import AlertKind, alert_id
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.drain_cause import Traces
+from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.triggers import Around
+from burstwatch.core.ledger.flip_state import Phase
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.watch.decide import Action, forget, miss, with_cause
 from conftest import (
     a_decision,
     a_flip,

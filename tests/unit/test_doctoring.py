@@ -8,11 +8,18 @@ from urllib.error import URLError
 
 import pytest
 
-from burstctl.doctoring import alerts, permissions
-from burstctl.doctoring.access import judge_clock, judge_credentials
-from burstctl.doctoring.alerts import judge_subscriptions, probe_webhook
-from burstctl.doctoring.checks import CHECKS, Check, Group
-from burstctl.doctoring.finding import (
+from burstctl.cli.exit_codes import Exit
+from burstctl.doctor import check_alerts, check_permissions
+from burstctl.doctor.check_alerts import judge_subscriptions, probe_webhook
+from burstctl.doctor.check_credentials import judge_clock, judge_credentials
+from burstctl.doctor.check_heartbeat import judge_tick, late_after_s
+from burstctl.doctor.check_permissions import Need, Permission, best_to_try, judge_simulation
+from burstctl.doctor.check_quotas import QUOTAS, judge_limits, judge_quota, wanted_tib
+from burstctl.doctor.check_stack import judge_function, judge_schedule, judge_status
+from burstctl.doctor.check_versions import judge_deployed, judge_pins, pins_of
+from burstctl.doctor.check_volumes import judge_opt_in
+from burstctl.doctor.context import Caller, Once
+from burstctl.doctor.finding import (
     Trouble,
     UnknownError,
     Verdict,
@@ -23,23 +30,16 @@ from burstctl.doctoring.finding import (
     skipped,
     warning,
 )
-from burstctl.doctoring.heartbeat import judge_tick, late_after_s
-from burstctl.doctoring.patient import Caller, Once
-from burstctl.doctoring.permissions import Need, Permission, best_to_try, judge_simulation
-from burstctl.doctoring.quotas import QUOTAS, judge_limits, judge_quota, wanted_tib
-from burstctl.doctoring.running import Checked, run_checks
-from burstctl.doctoring.simulation import Answer, Simulated, read_decision
-from burstctl.doctoring.stack import judge_function, judge_schedule, judge_status
-from burstctl.doctoring.versions import judge_deployed, judge_pins, pins_of
-from burstctl.doctoring.volumes import judge_opt_in
-from burstctl.doctoring.words import in_words, totals_in_words
-from burstctl.exits import Exit
-from burstwatch.adapters.errors import AwsError, AwsFailure, FailureKind
-from burstwatch.bootstrap import Identity
+from burstctl.doctor.iam_simulation import Answer, Simulated, read_decision
+from burstctl.doctor.registry import CHECKS, Check, Group
+from burstctl.doctor.runner import Checked, run_checks
+from burstctl.doctor.text import in_words, totals_in_words
+from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger import TickKind
-from burstwatch.core.policy import Mode, ModePolicy, Policy
-from burstwatch.settings import SettingsError
+from burstwatch.core.ledger.ledger import TickKind
+from burstwatch.core.policy.policy import Mode, ModePolicy, Policy
+from burstwatch.wiring.bootstrap import Identity
+from burstwatch.wiring.settings import SettingsError
 from conftest import a_volume
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -459,7 +459,7 @@ def test_whoever_else_is_there_is_only_connected_to(monkeypatch, answer, verdict
                 raise answer
             return answer
 
-    monkeypatch.setattr(alerts, "OpenerDirector", Opener)
+    monkeypatch.setattr(check_alerts, "OpenerDirector", Opener)
 
     found = probe_webhook("https://chat.example.com:8443/hooks/secret")
 
@@ -546,11 +546,11 @@ def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkey
     """Seven calls that nobody answers, one after the other, would take more than a minute."""
     all_there = Barrier(3, timeout=60)
     reads = [(Permission(f"ec2:Do{each}", Need.ALWAYS, "it"), lambda _: all_there.wait()) for each in "abc"]
-    monkeypatch.setattr(permissions, "READS", reads)
+    monkeypatch.setattr(check_permissions, "READS", reads)
     for part in ("_of_the_ledger", "_of_the_policy", "_of_the_topic", "_to_modify"):
-        monkeypatch.setattr(permissions, part, lambda _patient: [])
+        monkeypatch.setattr(check_permissions, part, lambda _patient: [])
 
-    found = list(permissions.check_permissions(NoPatient()))
+    found = list(check_permissions.check_permissions(NoPatient()))
 
     assert [(each.about, each.verdict) for each in found] == [(f"ec2:Do{each}", Verdict.OK) for each in "abc"]
 

@@ -1,9 +1,9 @@
 from dataclasses import replace
 
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.fleet import count_fleet
-from burstwatch.core.ledger import Change
-from burstwatch.core.levels import Level
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.watch.fleet_summary import count_fleet
 from conftest import a_flip, a_state, at
 
 SOON = int(at("12:05"))

@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.flips import (
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.host_stall import Stall, StuckTask
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Cause,
     Direction,
@@ -20,10 +23,7 @@ from burstwatch.core.flips import (
     spent_within,
     with_spent,
 )
-from burstwatch.core.ledger import Beginning, Begun, VolumeState
-from burstwatch.core.levels import Level
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.stall import Stall, StuckTask
+from burstwatch.core.ledger.ledger import Beginning, Begun, VolumeState
 from conftest import GP2, GP3, a_flip, a_state
 
 # documents

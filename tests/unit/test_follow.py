@@ -6,13 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Phase, Spent, configuration_document
-from burstwatch.core.follow import Sighting, Step, accepted_event, backed_off, follow, given_up
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.levels import Level
-from burstwatch.core.policy import Policy
-from burstwatch.core.windows import LeadPolicy
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.reconcile import Sighting, Step, accepted_event, backed_off, follow, given_up
+from burstwatch.core.ledger.flip_state import (
+    OTHERS,
+    WATCHDOG,
+    Cause,
+    Direction,
+    Phase,
+    Spent,
+    configuration_document,
+)
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.policy.windows import LeadPolicy
 from conftest import (
     GP2,
     GP3,

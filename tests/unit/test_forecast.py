@@ -1,7 +1,8 @@
 import pytest
 
-from burstwatch.core.forecast import drains_over_horizons, forecast, not_falling_for
-from burstwatch.core.samples import Series
+from burstwatch.core.buckets.forecast import drains_over_horizons, forecast, not_falling_for
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from conftest import balances
 
 
@@ -13,7 +14,7 @@ def test_a_steady_drain_is_dry_when_its_credits_are_spent():
     # 100 GiB: 31.5 % = 1,701,000 credits. 7/3 % a minute = 126,000 / 60 = 2,100 credits/s: 810 s, less 95 s.
     # Bound: 1,701,000 / 2,700 = 630 s, less 95 s.
     series = balances(*falling(31.5 + 20 * 7 / 3, 7 / 3, 21))
-    seen = forecast(series, baseline=300, age_s=95)
+    seen = forecast(series, bucket=gp2_bucket(300), age_s=95)
     assert seen.draining
     assert seen.drain_per_s == pytest.approx(2_100)
     assert seen.time_to_empty_s == pytest.approx(715)
@@ -24,7 +25,7 @@ def test_a_steady_drain_is_dry_when_its_credits_are_spent():
 
 def test_the_estimate_is_never_earlier_than_the_bound():
     # A fall of 10 % a minute is faster than physics allow: the bound, 20 % / 3 % a minute = 400 s, holds.
-    seen = forecast(balances(*falling(70, 10, 6)), baseline=300, age_s=0)
+    seen = forecast(balances(*falling(70, 10, 6)), bucket=gp2_bucket(300), age_s=0)
     assert seen.time_to_empty_s == seen.soonest_empty_s == pytest.approx(400)
 
 
@@ -39,14 +40,14 @@ def test_the_estimate_is_never_earlier_than_the_bound():
     ],
 )
 def test_a_bucket_that_gains_refills_and_one_that_is_held_at_empty_does_not(values, refills):
-    assert forecast(balances(*values), baseline=300, age_s=60).refills is refills
+    assert forecast(balances(*values), bucket=gp2_bucket(300), age_s=60).refills is refills
 
 
 def test_one_noisy_minute_does_not_alarm():
     # 60 %, calm but for the last minute at full burst (3 %). Over five minutes: 3 % / 5 min, 95 min to empty:
     # five minutes are believed for fifteen, so nothing is announced within the hour.
     quiet_then_noisy = balances(*[60.0] * 60, 57.0)
-    seen = forecast(quiet_then_noisy, baseline=300, age_s=0)
+    seen = forecast(quiet_then_noisy, bucket=gp2_bucket(300), age_s=0)
     assert seen.draining
     assert seen.time_to_empty_s > 60 * 60
     assert seen.earliest_s == pytest.approx(57 / 3 * 3 * 60)
@@ -56,7 +57,7 @@ def test_one_noisy_minute_does_not_alarm():
 def test_one_quiet_minute_does_not_lull():
     # 2 % a minute for 40 minutes, then one minute in which nothing is lost: 14 % last about seven minutes.
     draining = falling(94, 2, 41)
-    seen = forecast(balances(*draining, draining[-1]), baseline=100, age_s=0)
+    seen = forecast(balances(*draining, draining[-1]), bucket=gp2_bucket(100), age_s=0)
     assert seen.time_to_empty_s < 8 * 60
 
 
@@ -68,7 +69,7 @@ def test_one_quiet_minute_does_not_lull():
 )
 def test_a_drain_is_believed_for_three_times_as_long_as_it_lasted(minutes, announced):
     calm_then_burst = balances(*[100.0] * 60, *falling(97, 3, minutes))
-    seen = forecast(calm_then_burst, baseline=300, age_s=0)
+    seen = forecast(calm_then_burst, bucket=gp2_bucket(300), age_s=0)
     if announced is None:
         assert seen.time_to_empty_s > 60 * 60
     else:
@@ -77,7 +78,7 @@ def test_a_drain_is_believed_for_three_times_as_long_as_it_lasted(minutes, annou
 
 @pytest.mark.parametrize("values", [[100.0] * 10, [50.0] * 10, falling(50, -0.3, 10)])
 def test_a_volume_that_does_not_drain_has_no_time_to_empty(values):
-    seen = forecast(balances(*values), baseline=300, age_s=0)
+    seen = forecast(balances(*values), bucket=gp2_bucket(300), age_s=0)
     assert not seen.draining
     assert not seen.is_believed
     assert seen.time_to_empty_s is None
@@ -85,51 +86,51 @@ def test_a_volume_that_does_not_drain_has_no_time_to_empty(values):
 
 
 def test_an_empty_bucket_is_empty_now():
-    seen = forecast(balances(*[0.0] * 10), baseline=300, age_s=30)
+    seen = forecast(balances(*[0.0] * 10), bucket=gp2_bucket(300), age_s=30)
     assert (seen.time_to_empty_s, seen.soonest_empty_s) == (0.0, 0.0)
 
 
 def test_a_refilling_volume_has_a_negative_drain():
     # 0.5 % a minute back: 27,000 credits / 60 s = 450 credits/s.
-    assert forecast(balances(*falling(50, -0.5, 10)), baseline=450, age_s=0).drain_per_s == pytest.approx(
-        -450
-    )
+    assert forecast(
+        balances(*falling(50, -0.5, 10)), bucket=gp2_bucket(450), age_s=0
+    ).drain_per_s == pytest.approx(-450)
 
 
 def test_a_volume_whose_baseline_is_the_burst_ceiling_has_no_bound():
-    seen = forecast(balances(100.0, 99.0), baseline=3_000, age_s=0)
+    seen = forecast(balances(100.0, 99.0), bucket=gp2_bucket(3_000), age_s=0)
     assert seen.soonest_empty_s is None
     assert not seen.draining
 
 
 def test_a_single_sample_bounds_but_estimates_nothing():
-    seen = forecast(balances(40.0), baseline=100, age_s=60)
+    seen = forecast(balances(40.0), bucket=gp2_bucket(100), age_s=60)
     assert seen.soonest_empty_s == pytest.approx(40 * 54_000 / 2_900 - 60)
     assert (seen.draining, seen.drain_per_s, seen.time_to_empty_s) == (False, None, None)
 
 
 def test_two_samples_tell_that_it_falls_but_not_how_long_it_lasts():
-    seen = forecast(balances(43.0, 40.0), baseline=100, age_s=0)
+    seen = forecast(balances(43.0, 40.0), bucket=gp2_bucket(100), age_s=0)
     assert seen.draining
     assert seen.time_to_empty_s is None
 
 
 @pytest.mark.parametrize(("values", "falls"), [((44.0, 43.0, 40.0), True), ((44.0, 40.0, 40.0), False)])
 def test_of_a_few_samples_the_newest_two_say_whether_it_falls(values, falls):
-    assert forecast(balances(*values), baseline=100, age_s=0).draining is falls
+    assert forecast(balances(*values), bucket=gp2_bucket(100), age_s=0).draining is falls
 
 
 def test_without_samples_there_is_nothing_to_forecast():
-    assert drains_over_horizons(Series()) == ()
+    assert drains_over_horizons(Series(), gp2_bucket(100)) == ()
     with pytest.raises(ValueError, match="no sample to forecast from"):
-        forecast(Series(), baseline=100, age_s=0)
+        forecast(Series(), bucket=gp2_bucket(100), age_s=0)
 
 
 def test_a_fall_that_only_took_back_what_was_earned_is_no_drain():
     # Ten minutes ago it had what it has now; the five minutes of fall are believed for fifteen, and it lasts
     # for eight hours.
     up_and_down = [50.0, 50.1, 50.2, 50.3, 50.4, 50.5, 50.4, 50.3, 50.2, 50.1, 50.0]
-    seen = forecast(balances(*up_and_down), baseline=300, age_s=0)
+    seen = forecast(balances(*up_and_down), bucket=gp2_bucket(300), age_s=0)
     assert seen.drains[-1].per_s == 0.0
     assert (seen.draining, seen.time_to_empty_s) == (False, None)
 
@@ -137,16 +138,16 @@ def test_a_fall_that_only_took_back_what_was_earned_is_no_drain():
 def test_horizons_reach_over_a_gap_only_so_far():
     newest = 60 * 1_000
     over_a_gap = Series.of([(newest - 60 * 7, 50.0), (newest, 43.0)])
-    assert [drain.span_s for drain in forecast(over_a_gap, baseline=100, age_s=0).drains] == [420]
+    assert [drain.span_s for drain in forecast(over_a_gap, bucket=gp2_bucket(100), age_s=0).drains] == [420]
     too_far = Series.of([(newest - 60 * 200, 50.0), (newest, 43.0)])
-    assert forecast(too_far, baseline=100, age_s=0).drains == ()
+    assert forecast(too_far, bucket=gp2_bucket(100), age_s=0).drains == ()
 
 
 def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizon():
     # 500 GiB refills 1.67 % a minute and drains as fast: three minutes in, five minutes have lost next to
     # nothing, but at 10 % three minutes of full burst mean dry in six, and are believed for nine.
     refill_then_burst = [*falling(5, -1.67, 7), *falling(13.35, 1.67, 3)]
-    seen = forecast(balances(*refill_then_burst), baseline=1_500, age_s=0)
+    seen = forecast(balances(*refill_then_burst), bucket=gp2_bucket(1_500), age_s=0)
     assert seen.time_to_empty_s == pytest.approx(10.01 / 1.67 * 60, rel=0.01)
 
 

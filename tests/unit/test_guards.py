@@ -3,9 +3,9 @@ from itertools import combinations
 
 import pytest
 
-from burstwatch.core.change_hours import parse_change_hours
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, Spent
-from burstwatch.core.guards import (
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import Wish
+from burstwatch.core.flips.guards import (
     OF_AWS,
     Attempt,
     Guard,
@@ -15,10 +15,10 @@ from burstwatch.core.guards import (
     is_pause_after_failure,
     refuse,
 )
-from burstwatch.core.policy import FlipPolicy, Mode, ModePolicy, Policy, QuotaRule
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.tags import read_tags
-from burstwatch.core.target import Wish
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, Phase, Spent
+from burstwatch.core.policy.change_hours import parse_change_hours
+from burstwatch.core.policy.policy import FlipPolicy, Mode, ModePolicy, Policy, QuotaRule
+from burstwatch.core.policy.volume_tags import read_tags
 from conftest import GP2, GP3, IO1, IO2, a_flip, a_modification, a_state, a_volume, a_wishes, at
 
 OUT, BACK = Direction.OUT, Direction.BACK

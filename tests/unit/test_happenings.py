@@ -2,9 +2,7 @@
 
 import pytest
 
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.flips import OTHERS, Direction, Phase
-from burstwatch.core.happenings import (
+from burstctl.timeline.intervals import (
     LETTERS,
     MarkKind,
     hold_runs,
@@ -13,9 +11,11 @@ from burstwatch.core.happenings import (
     stall_runs,
     stays_of,
 )
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.levels import Level
-from burstwatch.core.stall import Stall
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ledger.flip_state import OTHERS, Direction, Phase
+from burstwatch.core.ledger.ledger import EntryKind
 from conftest import GP2, GP3, IO1, a_flip, a_modification, a_state, at
 from some_days import (
     a_hold,

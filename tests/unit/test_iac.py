@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from burstwatch.core.advise import Case, advise
-from burstwatch.core.iac import IacKind, definition
-from burstwatch.core.prices import US_EAST_1, VolumeType
+from burstctl.advise.iac import IacKind, definition
+from burstctl.advise.rightsizing import Case, advise
+from burstwatch.core.ebs.pricing import US_EAST_1, VolumeType
 from conftest import GP2, GP3, a_volume, a_volume_as
 
 

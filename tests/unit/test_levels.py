@@ -3,8 +3,8 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.levels import Level, explain_level, judge
-from burstwatch.core.policy import Policy
+from burstwatch.core.assessment.severity import Level, explain_level, judge
+from burstwatch.core.policy.policy import Policy
 from conftest import a_volume, an_assessment, balances
 
 POLICY = Policy()

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.levels import Level, judge
-from burstwatch.core.policy import Policy
+from burstwatch.core.assessment.severity import Level, judge
+from burstwatch.core.policy.policy import Policy
 from conftest import an_assessment, balances
 
 SHIPPED = Policy()

@@ -1,7 +1,7 @@
 import pytest
 
-from burstwatch.core.modification import Modification, Provision
-from burstwatch.core.prices import Configuration, VolumeType
+from burstwatch.core.ebs.modification import Modification, Provision
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,17 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.levels import Level
-from burstwatch.core.moves import consider
-from burstwatch.core.policy import Mode, ModePolicy, Policy
-from burstwatch.core.propose import Proposal
-from burstwatch.core.samples import Series
-from burstwatch.core.want import Around
-from burstwatch.core.windows import Phase as WindowPhase
-from burstwatch.core.windows import expected_flip
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.flips.evaluate import consider
+from burstwatch.core.flips.recommendation import Proposal
+from burstwatch.core.flips.triggers import Around
+from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, Phase
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Mode, ModePolicy, Policy
+from burstwatch.core.policy.windows import Phase as WindowPhase
+from burstwatch.core.policy.windows import expected_flip
 from conftest import (
     GP3,
     IO2,

@@ -1,7 +1,7 @@
 import pytest
 
-from burstwatch.core.alerts import describe_names
-from burstwatch.core.naming import claim_of, cluster_of, name_of, place_words, shortened, where
+from burstwatch.core.alerts.alert import describe_names
+from burstwatch.core.ebs.display_name import claim_of, cluster_of, name_of, place_words, shortened, where
 from conftest import a_volume
 
 MADE = "pvc-a3ab0567-3a48-4608-8cb6-4e3b1485c808"

@@ -7,12 +7,13 @@ import pytest
 from test_alerts import HERE, an_alert
 from test_decide import GAP, calm, critical
 
-from burstwatch.core.alerts import AlertKind, make_digest, sentences
-from burstwatch.core.assess import Evidence, UnknownReason, assess
-from burstwatch.core.forecast import forecast
-from burstwatch.core.levels import Level, judge
-from burstwatch.core.policy import Mode, Policy, PolicyError
-from burstwatch.core.samples import Series
+from burstwatch.core.alerts.alert import AlertKind, make_digest, sentences
+from burstwatch.core.assessment.assess import Evidence, UnknownReason, assess
+from burstwatch.core.assessment.severity import Level, judge
+from burstwatch.core.buckets.forecast import forecast
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
+from burstwatch.core.policy.policy import Mode, Policy, PolicyError
 from conftest import Memory, a_decision, a_volume, an_assessment, at, balances, draining_to
 
 
@@ -54,7 +55,7 @@ def test_more_load_never_lengthens_time_to_empty():
         values = [20.0]
         for iops in demand:
             values.append(values[-1] - (iops - 498) / 900)
-        seen = forecast(balances(*values), baseline=498, age_s=0).time_to_empty_s
+        seen = forecast(balances(*values), bucket=gp2_bucket(498), age_s=0).time_to_empty_s
         return float("inf") if seen is None else seen
 
     before = [0] * 7 + [1953, 3000]

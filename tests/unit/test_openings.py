@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from burstwatch.core.flips import WindowMark
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.openings import marks_in, openings
-from burstwatch.core.policy import Policy
+from burstctl.timeline.window_intervals import marks_in, openings
+from burstwatch.core.ledger.flip_state import WindowMark
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Policy
 from conftest import at
 from some_days import an_entry
 

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.caps import caps_for
-from burstwatch.core.flips import WATCHDOG, Cause, Direction, Hold, Phase, Spent, configuration_document
-from burstwatch.core.guards import Guard, Refusal
-from burstwatch.core.ledger import Caps, EntryKind
-from burstwatch.core.orders import (
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ebs.sizing import Demand, InstanceLimits, ReturnMode, Wish
+from burstwatch.core.flips.caps import caps_for
+from burstwatch.core.flips.guards import Guard, Refusal
+from burstwatch.core.flips.planning import (
     Facts,
     Order,
     accept,
@@ -18,10 +18,18 @@ from burstwatch.core.orders import (
     refused_event,
     reject,
 )
-from burstwatch.core.policy import FlipBackPolicy, FlipPolicy, Mode, ModePolicy, Policy
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.target import Demand, InstanceLimits, ReturnMode, Wish
-from burstwatch.core.windows import LeadPolicy
+from burstwatch.core.ledger.flip_state import (
+    WATCHDOG,
+    Cause,
+    Direction,
+    Hold,
+    Phase,
+    Spent,
+    configuration_document,
+)
+from burstwatch.core.ledger.ledger import Caps, EntryKind
+from burstwatch.core.policy.policy import FlipBackPolicy, FlipPolicy, Mode, ModePolicy, Policy
+from burstwatch.core.policy.windows import LeadPolicy
 from conftest import (
     GP2,
     GP3,

@@ -2,14 +2,14 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.adapters.ledger_sqlite import SqliteLedger
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.flips import WindowMark
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.outlook import Outlook, announce_windows
-from burstwatch.core.place import Place
-from burstwatch.core.policy import Policy
-from burstwatch.core.windows import Phase, parse_windows
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.ledger.flip_state import WindowMark
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.policy.windows import Phase, parse_windows
+from burstwatch.core.watch.window_status import Outlook, announce_windows
 from conftest import a_volume, a_window_state, at
 
 HERE = Place(region="eu-west-1", account="123456789012")

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from burstctl.plotting.canvas import ASCII, BLOCKS, Canvas, Run
-from burstctl.plotting.lanes import Look, lanes_of
-from burstctl.plotting.reading import Plotted
-from burstctl.plotting.scales import Clock, Panel, iops_scale, seat, values_in
-from burstctl.plotting.showing import plain
-from burstctl.plotting.text import _FILLS, _STYLES, LEAST_WIDTH, draw_text
-from burstctl.plotting.words import bins_words, fan_words, fitted, some_marks, state_words
-from burstwatch.core.alerts import AlertKind
-from burstwatch.core.chronology import Sources, chronicle
-from burstwatch.core.flips import Phase
-from burstwatch.core.happenings import LETTERS, Mark
-from burstwatch.core.ledger import EntryKind
-from burstwatch.core.openings import Opening
-from burstwatch.core.samples import Series
-from burstwatch.core.usage import History
-from burstwatch.core.words import columns
+from burstctl.plot.canvas import ASCII, BLOCKS, Canvas, Run
+from burstctl.plot.labels import bins_words, fan_words, fitted, some_marks, state_words
+from burstctl.plot.lanes import Look, lanes_of
+from burstctl.plot.load import Plotted
+from burstctl.plot.scales import Clock, Panel, iops_scale, seat, values_in
+from burstctl.plot.show import plain
+from burstctl.plot.terminal_plot import _FILLS, _STYLES, LEAST_WIDTH, draw_text
+from burstctl.timeline.intervals import LETTERS, Mark
+from burstctl.timeline.timeline import Sources, chronicle
+from burstctl.timeline.window_intervals import Opening
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.usage import History
+from burstwatch.core.ledger.flip_state import Phase
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.text import columns
 from conftest import GP3, a_decision, a_flip, a_state, a_volume, a_volume_as, an_assessment, at
 from some_days import (
     VOLUME_ID,

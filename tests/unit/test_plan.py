@@ -1,9 +1,9 @@
 import pytest
 
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.ledger import Roster, VolumeState
-from burstwatch.core.plan import DueVolume, due_in_focus, due_in_sweep, fingerprint
-from burstwatch.core.policy import CadencePolicy
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.ledger.ledger import Roster, VolumeState
+from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from conftest import a_volume, at
 
 CADENCE = CadencePolicy()

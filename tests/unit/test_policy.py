@@ -4,8 +4,12 @@ from itertools import chain
 
 import pytest
 
-from burstwatch.core.change_hours import parse_change_hours
-from burstwatch.core.policy import (
+from burstwatch.core.durations import format_span, parse_span
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import ReturnMode
+from burstwatch.core.policy.change_hours import parse_change_hours
+from burstwatch.core.policy.parsing import PolicyFault
+from burstwatch.core.policy.policy import (
     ActAt,
     AlertPolicy,
     CadencePolicy,
@@ -19,11 +23,7 @@ from burstwatch.core.policy import (
     QuotaRule,
     TelemetryPolicy,
 )
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.sections import PolicyFault
-from burstwatch.core.spans import format_span, parse_span
-from burstwatch.core.target import ReturnMode
-from burstwatch.core.windows import LeadPolicy, parse_windows
+from burstwatch.core.policy.windows import LeadPolicy, parse_windows
 
 VERSION = {"version": "1"}
 SECTIONS = {

@@ -3,7 +3,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from burstwatch.core.prices import (
+from burstwatch.core.ebs.pricing import (
     US_EAST_1,
     Configuration,
     PriceChange,

@@ -1,14 +1,14 @@
 import pytest
 
-from burstwatch.core.flips import OTHERS, WATCHDOG, Cause, Direction, Spent
-from burstwatch.core.orders import Facts, Order, make_plan
-from burstwatch.core.place import Place
-from burstwatch.core.policy import FlipPolicy, ModePolicy, Policy
-from burstwatch.core.prices import VolumeType
-from burstwatch.core.propose import demand_of, demand_of_series, measured, propose
-from burstwatch.core.samples import Series
-from burstwatch.core.tags import read_tags
-from burstwatch.core.target import Demand, Wish
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import Demand, Wish
+from burstwatch.core.flips.planning import Facts, Order, make_plan
+from burstwatch.core.flips.recommendation import demand_of, demand_of_series, measured, propose
+from burstwatch.core.ledger.flip_state import OTHERS, WATCHDOG, Cause, Direction, Spent
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import FlipPolicy, ModePolicy, Policy
+from burstwatch.core.policy.volume_tags import read_tags
 from conftest import a_state, a_volume, a_wishes, an_assessment, at, balances
 
 HERE = Place(region="eu-west-1", account="123456789012")

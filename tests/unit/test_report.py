@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.core.assess import UnknownReason
-from burstwatch.core.cost import usd_per_month_now
-from burstwatch.core.flips import Hold
-from burstwatch.core.guards import Guard, Refusal
-from burstwatch.core.outcome import Done, Outcome
-from burstwatch.core.policy import CadencePolicy, Mode
-from burstwatch.core.report import Report, sort_by_urgency
-from burstwatch.core.samples import Series
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.flips.guards import Guard, Refusal
+from burstwatch.core.flips.outcome import Done, Outcome
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.policy.policy import CadencePolicy, Mode
+from burstwatch.core.watch.api_cost import usd_per_month_now
+from burstwatch.core.watch.report import Report, sort_by_urgency
 from conftest import a_decision, a_flip, a_volume, an_assessment, at, balances, draining_to
 
 # 100 GiB at 12:00, newest minute ends 11:59: calm; 50 % at 0.9 % a minute; 18 % at 3 % a minute.

@@ -5,16 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from burstctl.report.deeds import Sort, count_deeds, deeds_of
-from burstctl.report.document import on_axis, packed
-from burstctl.report.money import begins_midway, paid_stays, sum_money
+from burstctl.report.activity import Sort, count_deeds, deeds_of
+from burstctl.report.costs import begins_midway, paid_stays, sum_money
+from burstctl.report.format import span_words
 from burstctl.report.page import inert_json
-from burstctl.report.page_words import span_words
-from burstctl.report.pictures import Axis, axis_of
-from burstwatch.core.flips import OTHERS, configuration_document
-from burstwatch.core.ledger import EntryKind, LedgerEntry
-from burstwatch.core.policy import Policy
-from burstwatch.core.samples import Series
+from burstctl.report.page_data import on_axis, packed
+from burstctl.report.series import Axis, axis_of
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ledger.flip_state import OTHERS, configuration_document
+from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.policy.policy import Policy
 from conftest import GP2, GP3, IO1, a_flip, a_state, a_volume, at
 
 HOUR_S = 3600

@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.samples import Sample, Series
+from burstwatch.core.buckets.series import Sample, Series
 from conftest import at, balances
 
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import pytest
 
-from burstwatch.core.sections import choice_of, parse_pct
+from burstwatch.core.policy.parsing import choice_of, parse_pct
 
 
 class Fruit(StrEnum):

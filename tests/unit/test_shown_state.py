@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from burstctl.explanation import Explanation, explain_in_words, urgent_lines
-from burstctl.report.document import level_counts, level_of
-from burstctl.table import dry_words, level_word, narrow_table, render_plain
-from burstctl.telling import count_levels
-from burstwatch.core.alerts import AlertKind, sentences, title
-from burstwatch.core.flips import Direction, Phase
-from burstwatch.core.follow import Sighting
-from burstwatch.core.levels import Level
-from burstwatch.core.policy import Policy
-from burstwatch.core.report import Report, urgency_of
-from burstwatch.core.want import Around
-from burstwatch.core.words import columns
+from burstctl.explain.explanation import Explanation, explain_in_words, urgent_lines
+from burstctl.render.pass_summary import count_levels
+from burstctl.render.table import dry_words, level_word, narrow_table, render_plain
+from burstctl.report.page_data import level_counts, level_of
+from burstwatch.core.alerts.alert import AlertKind, sentences, title
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.reconcile import Sighting
+from burstwatch.core.flips.triggers import Around
+from burstwatch.core.ledger.flip_state import Direction, Phase
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.text import columns
+from burstwatch.core.watch.report import Report, urgency_of
 from conftest import (
     GP3,
     a_decision,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstwatch.core.stall import MOST_TASKS, Stall, StallError
+from burstwatch.core.assessment.host_stall import MOST_TASKS, Stall, StallError
 
 NOW_S = 1_795_176_000
 DETAIL = {

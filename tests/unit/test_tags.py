@@ -1,7 +1,7 @@
 import pytest
 
-from burstwatch.core.policy import Mode, ModePolicy
-from burstwatch.core.tags import read_tags
+from burstwatch.core.policy.policy import Mode, ModePolicy
+from burstwatch.core.policy.volume_tags import read_tags
 
 DEFAULT = ModePolicy()
 BY_TEAM_TAG = ModePolicy(opt_in_tag=("team:flips", "Yes please"))

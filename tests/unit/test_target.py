@@ -3,8 +3,8 @@ from math import inf
 
 import pytest
 
-from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_hour
-from burstwatch.core.target import (
+from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_hour
+from burstwatch.core.ebs.sizing import (
     LIMITS,
     Demand,
     InstanceLimits,

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.windows import LeadPolicy, duration_sentence, expected_words
-from burstwatch.core.words import format_roughly, format_time, format_until, format_when
+from burstwatch.core.policy.windows import LeadPolicy, duration_sentence, expected_words
+from burstwatch.core.text import format_roughly, format_time, format_until, format_when
 from conftest import at
 
 NOON_S = at("12:00")  # of Friday, 20 November 2026

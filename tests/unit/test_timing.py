@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstwatch.function_settings import FunctionClock
-from burstwatch.handlers.timing import EventError, Timing, parse_instant
+from burstwatch.handlers.event_time import EventError, Timing, parse_instant
+from burstwatch.wiring.function_settings import FunctionClock
 from conftest import at
 
 NOON = "2026-11-20T12:00:00Z"

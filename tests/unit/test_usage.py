@@ -2,8 +2,8 @@
 
 import pytest
 
-from burstwatch.core.samples import Series
-from burstwatch.core.usage import History, sum_up
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.usage import History, sum_up
 from conftest import a_volume
 
 HOUR_S = 3_600

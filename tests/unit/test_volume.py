@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.volume import (
+from burstwatch.core.ebs.volume import (
     BUCKET_CREDITS,
     CREDITS_PER_PCT,
     Volume,

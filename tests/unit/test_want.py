@@ -2,13 +2,11 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.flips import Cause, Direction, Phase
-from burstwatch.core.levels import Level
-from burstwatch.core.policy import ActAt, FlipBackPolicy, FlipPolicy, Mode, Policy
-from burstwatch.core.prices import US_EAST_1, VolumeType
-from burstwatch.core.samples import Series
-from burstwatch.core.target import Demand, ReturnMode, Wish, choose_target
-from burstwatch.core.want import (
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.pricing import US_EAST_1, VolumeType
+from burstwatch.core.ebs.sizing import Demand, ReturnMode, Wish, choose_target
+from burstwatch.core.flips.triggers import (
     ActRule,
     Want,
     act_rule,
@@ -18,8 +16,10 @@ from burstwatch.core.want import (
     why_not_calm,
     window_words,
 )
-from burstwatch.core.windows import UNTIL_STOPPED, Occurrence, Span, WindowState
-from burstwatch.core.windows import Phase as WindowPhase
+from burstwatch.core.ledger.flip_state import Cause, Direction, Phase
+from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Mode, Policy
+from burstwatch.core.policy.windows import UNTIL_STOPPED, Occurrence, Span, WindowState
+from burstwatch.core.policy.windows import Phase as WindowPhase
 from conftest import (
     GP3,
     NOON,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from burstctl.whole_file import write_whole
+from burstctl.cli.atomic_file import write_whole
 
 
 def test_a_private_file_is_private_from_its_first_byte_on(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@ from itertools import islice
 
 import pytest
 
-from burstwatch.core.windows import (
+from burstwatch.core.policy.windows import (
     KEPT_AT_MOST,
     UNTIL_STOPPED,
     LeadPolicy,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstwatch.core.words import columns, fill, format_duration, printable
+from burstwatch.core.text import columns, fill, format_duration, printable
 
 
 @pytest.mark.parametrize(

@@ -93,15 +93,15 @@ def disk(
     Its balance is what the lab's CloudWatch says, and a ModifyVolume sent there raises the real limit. Needs
     root and loop devices.
     """
-    from burstlab.clock import LabClock  # noqa: PLC0415 - help needs none of this
-    from burstlab.disk.box import SETTINGS, open_box  # noqa: PLC0415
-    from burstlab.disk.device import Device  # noqa: PLC0415
-    from burstlab.disk.governor import Lapse  # noqa: PLC0415
-    from burstlab.disk.loop import JobLoop  # noqa: PLC0415
-    from burstlab.disk.showing import open_view  # noqa: PLC0415
-    from burstlab.endpoint import Endpoint  # noqa: PLC0415
-    from burstlab.fleet import LabFleet  # noqa: PLC0415
-    from burstwatch.core.volume import baseline_iops  # noqa: PLC0415
+    from burstlab.disk.block_device import Device  # noqa: PLC0415
+    from burstlab.disk.job_loop import JobLoop  # noqa: PLC0415
+    from burstlab.disk.live_view import open_view  # noqa: PLC0415
+    from burstlab.disk.simulated_disk import SETTINGS, open_box  # noqa: PLC0415
+    from burstlab.disk.throttle import Lapse  # noqa: PLC0415
+    from burstlab.fake_aws.server import Endpoint  # noqa: PLC0415
+    from burstlab.model.clock import LabClock  # noqa: PLC0415 - help needs none of this
+    from burstlab.model.fleet import LabFleet  # noqa: PLC0415
+    from burstwatch.core.ebs.volume import baseline_iops  # noqa: PLC0415
 
     with explained():
         if clean:
@@ -136,7 +136,7 @@ def disk(
 @contextmanager
 def explained() -> Iterator[None]:
     """Errors as one message, signals as an end with everything taken down."""
-    from burstlab.disk.stopping import Stopped, stoppable  # noqa: PLC0415
+    from burstlab.disk.signals import Stopped, stoppable  # noqa: PLC0415
     from burstwatch.core.errors import BurstwatchError  # noqa: PLC0415
 
     try:
@@ -150,8 +150,8 @@ def explained() -> Iterator[None]:
 
 def clean_up(parent: Path | None = None, *, is_told: bool = False) -> None:
     """Take down what killed commands left behind; say so where there was something, or it was asked."""
-    from burstlab.disk.cleaning import clean  # noqa: PLC0415
-    from burstlab.disk.device import DiskError  # noqa: PLC0415
+    from burstlab.disk.block_device import DiskError  # noqa: PLC0415
+    from burstlab.disk.cleanup import clean  # noqa: PLC0415
 
     if is_told and os.geteuid() != 0:
         raise DiskError("taking down a disk needs root: run it with sudo")

@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
-from burstlab.disk.containers import IMAGE, SCRIPT, WRITERS, WRITES, make_image, said_by
-from burstlab.disk.device import Device, DiskError
-from burstlab.disk.folder import rule_files
+from burstlab.disk.block_device import Device, DiskError
+from burstlab.disk.podman import IMAGE, SCRIPT, WRITERS, WRITES, make_image, said_by
+from burstlab.disk.state_dir import rule_files
 
 NEEDED: Final = {
     "dockerd": "docker.io",

@@ -8,9 +8,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from burstlab.load import Load, LoadError, Recording, Segment
-from burstlab.recording import read_recording
-from burstwatch.core.volume import BURST_IOPS
+from burstlab.model.load import Load, LoadError, Recording, Segment
+from burstlab.model.load_recording import read_recording
+from burstwatch.core.ebs.volume import BURST_IOPS
 
 _ENDING: Final = ".csv.gz"
 

@@ -14,16 +14,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from burstlab.main import HELP
+from burstlab.score.aggregate import SCHEMA, Figures, figures
 from burstlab.score.cases import Recorded, Shape, find_recordings, make_cases
-from burstlab.score.figures import SCHEMA, Figures, figures
 from burstlab.score.job import Job, Outcome
 from burstlab.score.job import score as play
-from burstlab.score.picture import draw
-from burstlab.score.weather import Weather
-from burstlab.score.words import acting_table, alerting_table, promise_sentence
-from burstwatch.adapters.policy_file import read_policy
+from burstlab.score.metric_delay import Weather
+from burstlab.score.plot import draw
+from burstlab.score.text import acting_table, alerting_table, promise_sentence
+from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.policy import Policy, PolicyError
+from burstwatch.core.policy.policy import Policy, PolicyError
 
 SIZES: Final = "8,33,100,250,500"
 _ALL: Final = "all"

@@ -4,18 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from burstlab.fleet import LabSettings
-from burstlab.history import MINUTE_S
+from burstlab.model.fleet import LabSettings
+from burstlab.model.minute_history import MINUTE_S
+from burstlab.score.baselines import RIVALS, Rival, Seen, calls_of, calls_of_fleet
+from burstlab.score.burstwatch_runner import every_minute, for_scoring, watch
 from burstlab.score.cases import Case
-from burstlab.score.course import Course, Depletion, leave_alone
+from burstlab.score.ground_truth import Course, Depletion, leave_alone
+from burstlab.score.metric_delay import Weather
 from burstlab.score.oracle import foresee
 from burstlab.score.record import Call, Move, Record, is_free, usd_over_gp2
 from burstlab.score.replay import live_with, served_before, target_for
-from burstlab.score.rivals import RIVALS, Rival, Seen, calls_of, calls_of_fleet
-from burstlab.score.watching import every_minute, for_scoring, watch
-from burstlab.score.weather import Weather
-from burstwatch.core.policy import Policy
-from burstwatch.core.prices import VolumeType
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.policy.policy import Policy
 
 NOTHING: Final = "nothing"
 ORACLE: Final = "oracle"

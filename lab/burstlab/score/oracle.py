@@ -7,15 +7,15 @@ Its dollars are those of the best schedule found, which may not be the best ther
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from burstlab.answers import AwsError
-from burstlab.bucket import FULL, split
-from burstlab.fleet import LabSettings
+from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.bucket import FULL, split
+from burstlab.model.fleet import LabSettings
 from burstlab.score.cases import Case
-from burstlab.score.course import START_S, Course, fleet_of
+from burstlab.score.ground_truth import START_S, Course, fleet_of
 from burstlab.score.record import Move, Record, usd_over_gp2
 from burstlab.score.replay import BACK, advance_to, live_with, target_for, wanted
-from burstwatch.core.prices import Configuration, VolumeType
-from burstwatch.core.volume import baseline_iops
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ebs.volume import baseline_iops
 
 _HOUR_S: Final = 3600
 _GP2_FOR_S: Final = (2 * _HOUR_S, 6 * _HOUR_S, 12 * _HOUR_S)

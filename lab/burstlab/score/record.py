@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from burstlab.modification import Modification
+from burstlab.model.modification import Modification
 from burstlab.score.cases import Case
-from burstlab.score.course import START_S
-from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType, usd_per_month
+from burstlab.score.ground_truth import START_S
+from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
 
 HOURS_A_MONTH: Final = 730
 METRIC_USD: Final = 0.01 / 1000

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from burstlab.answers import AwsError
-from burstlab.fleet import LabFleet, LabSettings
-from burstlab.history import MINUTE_S
-from burstlab.modification import Wanted
+from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.minute_history import MINUTE_S
+from burstlab.model.modification import Wanted
 from burstlab.score.cases import Case
-from burstlab.score.course import START_S, Course, fleet_of
+from burstlab.score.ground_truth import START_S, Course, fleet_of
 from burstlab.score.record import Move, moves_of
-from burstwatch.core.prices import US_EAST_1, Configuration, VolumeType
-from burstwatch.core.target import Demand, Target, Wish, choose_target
-from burstwatch.core.volume import BURST_IOPS, Volume
+from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType
+from burstwatch.core.ebs.sizing import Demand, Target, Wish, choose_target
+from burstwatch.core.ebs.volume import BURST_IOPS, Volume
 
 BACK: Final = Configuration(volume_type=VolumeType.GP2)
 _PINNED: Final = 0.9

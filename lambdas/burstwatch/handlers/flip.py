@@ -8,16 +8,16 @@ from typing import Any, Final
 
 from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response
 
-from burstwatch.adapters.flip_queue import FlipRequest, PoisonError
+from burstwatch.adapters.aws.flip_queue import FlipRequest, PoisonError
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.orders import Order
-from burstwatch.core.outcome import Done, Outcome
-from burstwatch.core.words import format_duration
-from burstwatch.flip import STOPPED, UNREAD, carry_out
-from burstwatch.function_settings import FunctionClock
-from burstwatch.handlers.footing import Footing, account_of, stand
-from burstwatch.observability import Field, Instruments, Metric, instrumented
-from burstwatch.reassess import order_now
+from burstwatch.core.flips.outcome import Done, Outcome
+from burstwatch.core.flips.planning import Order
+from burstwatch.core.text import format_duration
+from burstwatch.engine.flip_executor import STOPPED, UNREAD, carry_out
+from burstwatch.engine.reassess import order_now
+from burstwatch.handlers.runtime import Footing, account_of, stand
+from burstwatch.wiring.function_settings import FunctionClock
+from burstwatch.wiring.observability import Field, Instruments, Metric, instrumented
 
 _AGAIN_AFTER_S: Final = 60
 """When a request that failed is tried again; the queue's own time-out is several times as long."""

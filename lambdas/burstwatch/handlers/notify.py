@@ -11,15 +11,15 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from burstwatch.adapters.channel import ChannelError
-from burstwatch.adapters.notices import ALARM, Notice, NoticeError, Teller, late_words, read_notice
-from burstwatch.adapters.sent import Became, SentMarks
-from burstwatch.adapters.webhook import LONGEST_WAIT_S
-from burstwatch.bootstrap_notify import NotifyShell, open_notify
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.idempotency import Became, SentMarks
+from burstwatch.adapters.notify.message import ALARM, Notice, NoticeError, Teller, late_words, read_notice
+from burstwatch.adapters.notify.slack_webhook import LONGEST_WAIT_S
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.words import printable
-from burstwatch.function_settings import NotifySettings
-from burstwatch.observability import Field, Instruments, Metric, instrumented
+from burstwatch.core.text import printable
+from burstwatch.wiring.bootstrap_notify import NotifyShell, open_notify
+from burstwatch.wiring.function_settings import NotifySettings
+from burstwatch.wiring.observability import Field, Instruments, Metric, instrumented
 
 _TO_FINISH_S: Final = 15.0
 """What one message takes when it is sent at once: Slack's silence, and the marks."""

@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from burstwatch.core.stall import FRESH_S, Stall, StallError
-from burstwatch.core.words import format_duration, printable
-from burstwatch.function_settings import FunctionClock
-from burstwatch.handlers.footing import Footing, account_of, in_time, stand
-from burstwatch.handlers.telling import count_up, tell
-from burstwatch.handlers.timing import EventError, Timing
-from burstwatch.observability import Field, Instruments, Metric, instrumented
-from burstwatch.watchdog import hear, look_at
+from burstwatch.core.assessment.host_stall import FRESH_S, Stall, StallError
+from burstwatch.core.text import format_duration, printable
+from burstwatch.engine.watch_pass import hear, look_at
+from burstwatch.handlers.event_time import EventError, Timing
+from burstwatch.handlers.pass_metrics import count_up, tell
+from burstwatch.handlers.runtime import Footing, account_of, in_time, stand
+from burstwatch.wiring.function_settings import FunctionClock
+from burstwatch.wiring.observability import Field, Instruments, Metric, instrumented
 
 PROBE_SOURCE: Final = "burstwatch.ddprobe"
 EBS_SOURCE: Final = "aws.ec2"

@@ -4,13 +4,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from burstwatch.core.ledger import TickKind
-from burstwatch.core.words import format_instant
-from burstwatch.handlers.footing import Footing, account_of, in_time, stand
-from burstwatch.handlers.telling import deliver_waiting, tell
-from burstwatch.handlers.timing import EventError, Timing
-from burstwatch.observability import Field, Instruments, Metric, instrumented
-from burstwatch.watchdog import run_tick, settle
+from burstwatch.core.ledger.ledger import TickKind
+from burstwatch.core.text import format_instant
+from burstwatch.engine.watch_pass import run_tick, settle
+from burstwatch.handlers.event_time import EventError, Timing
+from burstwatch.handlers.pass_metrics import deliver_waiting, tell
+from burstwatch.handlers.runtime import Footing, account_of, in_time, stand
+from burstwatch.wiring.observability import Field, Instruments, Metric, instrumented
 
 _MINUTE_S: Final = 60
 

@@ -15,9 +15,9 @@ from burstctl.aws_check.fact import NotMeasured
 from burstctl.aws_check.host import SHARED_GIB, Host, launch_request
 from burstctl.aws_check.resources import KINDS, PREFIX, Client, run_of, tags
 from burstctl.aws_check.run_file import RunFile
-from burstwatch.adapters.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
+from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
+from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.samples import PERIOD_S, Series
 
 LOOK_EVERY_S: Final = 10
 HOST_OWNER: Final = "host"

@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from burstctl.aws_check.resources import KINDS, Client, Kind, is_gone, run_of
 from burstctl.aws_check.run_file import Resource, RunFile
-from burstctl.experimenting.waiting import Patience
-from burstwatch.adapters.errors import AWS_ERRORS, explain
+from burstctl.experiment.waiting import Patience
+from burstwatch.adapters.aws.errors import AWS_ERRORS, explain
 
 _LOOK_EVERY_S: Final = 10
 _SHOWN_WITHIN_S: Final = 120

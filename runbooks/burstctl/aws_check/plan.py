@@ -11,10 +11,10 @@ from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.permissions import iam_policy, is_privileged, privileged_iam_policy
 from burstctl.aws_check.prices import ELSEWHERE, fact_usd, host_usd, total_usd
 from burstctl.aws_check.resources import TAG
-from burstctl.paragraphs import COLUMNS, hang
-from burstwatch.core.prices import LIST_PRICES, US_EAST_1
-from burstwatch.core.words import format_duration
-from burstwatch.settings import SettingsError
+from burstctl.cli.text_layout import COLUMNS, hang
+from burstwatch.core.ebs.pricing import LIST_PRICES, US_EAST_1
+from burstwatch.core.text import format_duration
+from burstwatch.wiring.settings import SettingsError
 
 SCHEMA: Final = "burstwatch.aws-check-plan/v1"
 NEVER_RUN: Final = (

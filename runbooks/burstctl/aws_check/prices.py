@@ -1,7 +1,7 @@
 """What a run costs at most: AWS's list prices for us-east-1, times the hours that everything may last.
 
-Volumes have the prices of ``burstwatch.core.prices``. The others are AWS's public list of 2026; a Region may
-ask more, so another one than us-east-1 is reckoned at ``ELSEWHERE`` times as much.
+Volumes have the prices of ``burstwatch.core.ebs.pricing``. The others are AWS's public list of 2026; a
+Region may ask more, so another one than us-east-1 is reckoned at ``ELSEWHERE`` times as much.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Final
 
 from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.host import CLEAN_UP_MINUTES, HOST_GP2_GIB, HOST_ROOT_GIB
-from burstwatch.core.prices import HOURS_PER_MONTH, US_EAST_1, Configuration, VolumeType, usd_per_month
+from burstwatch.core.ebs.pricing import HOURS_PER_MONTH, US_EAST_1, Configuration, VolumeType, usd_per_month
 
 HOST_USD_PER_HOUR: Final = 0.0208
 """A t3.small with Linux; its CPU credits are ``standard``, so nothing is added for bursts."""

@@ -16,7 +16,7 @@ from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.plan import NEVER_RUN
 from burstctl.aws_check.run_file import RunFile
 from burstctl.aws_check.runner import in_words
-from burstwatch.core.words import format_instant
+from burstwatch.core.text import format_instant
 
 SCHEMA: Final = "burstwatch.aws-check/v1"
 _PRINCIPAL: Final = re.compile(r"arn:[\w-]+:(?:sts|iam)::[^\s\"']*")

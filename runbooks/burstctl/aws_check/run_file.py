@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from burstctl.aws_check.fact import Outcome, Result
-from burstctl.whole_file import WritingError, write_whole
+from burstctl.cli.atomic_file import WritingError, write_whole
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.settings import SettingsError
+from burstwatch.wiring.settings import SettingsError
 
 _SCHEMA: Final = "burstwatch.aws-check-run/v1"
 

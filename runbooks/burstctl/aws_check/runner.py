@@ -11,11 +11,11 @@ from burstctl.aws_check.cleaning import remove
 from burstctl.aws_check.fact import Fact, NotMeasured, Outcome, Result, Steps
 from burstctl.aws_check.host import ACTIONS as HOST_ACTIONS
 from burstctl.aws_check.run_file import RunFile
-from burstctl.experimenting.waiting import Patience
-from burstctl.whole_file import WritingError
-from burstwatch.adapters.errors import AWS_ERRORS, error_codes, explain
+from burstctl.cli.atomic_file import WritingError
+from burstctl.experiment.waiting import Patience
+from burstwatch.adapters.aws.errors import AWS_ERRORS, error_codes, explain
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.words import printable
+from burstwatch.core.text import printable
 
 _LONGEST: Final = 600
 _FORBIDDEN: Final = error_codes(

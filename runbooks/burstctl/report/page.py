@@ -8,10 +8,10 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
-from burstctl.report.document import page_data
-from burstctl.report.gathering import Reported
+from burstctl.report.collect import Reported
+from burstctl.report.page_data import page_data
 from burstctl.report.summary import summary_of
-from burstwatch.settings import SettingsError
+from burstwatch.wiring.settings import SettingsError
 
 
 def require_templates() -> None:

@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from burstctl.report.cards import urgent_context
-from burstctl.report.deed_words import deeds_context
-from burstctl.report.deeds import Sort, count_deeds
-from burstctl.report.document import FAULT, LEVELS, level_counts
-from burstctl.report.gathering import MOST_TOLD, Reported
-from burstctl.report.money_words import money_context
-from burstctl.report.page_words import id_words, instant_words, span_words, usd_words, volumes_words
-from burstctl.table import CHANGING
-from burstctl.telling import hold_words
-from burstctl.volume_words import LONGEST_SENTENCE
-from burstwatch.core.cadence import describe_spacing
-from burstwatch.core.cost import usd_per_month_now
-from burstwatch.core.words import format_duration, format_instant, printable
+from burstctl.render.pass_summary import hold_words
+from burstctl.render.table import CHANGING
+from burstctl.render.volume import LONGEST_SENTENCE
+from burstctl.report.activity import Sort, count_deeds
+from burstctl.report.activity_html import deeds_context
+from burstctl.report.collect import MOST_TOLD, Reported
+from burstctl.report.costs_html import money_context
+from burstctl.report.format import id_words, instant_words, span_words, usd_words, volumes_words
+from burstctl.report.page_data import FAULT, LEVELS, level_counts
+from burstctl.report.urgent_cards import urgent_context
+from burstwatch.core.text import format_duration, format_instant, printable
+from burstwatch.core.watch.api_cost import usd_per_month_now
+from burstwatch.core.watch.poll_interval import describe_spacing
 
 MOST_NOTES: Final = 30
 _STRIP: Final = 1_000

@@ -5,8 +5,8 @@ from typing import Final
 from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
 from burstctl.aws_check.host import DRAIN_S, RESIZED
-from burstwatch.core.credit_reset import MOST_BALANCE_PCT, pct_per_minute
-from burstwatch.core.samples import Sample
+from burstctl.experiment.credit_reset import MOST_BALANCE_PCT, pct_per_minute
+from burstwatch.core.buckets.series import Sample
 
 _SETTLED_S: Final = DRAIN_S + 8 * 60
 _GROWN_GIB: Final = 41

@@ -5,7 +5,7 @@ from typing import Final
 from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
 from burstctl.aws_check.host import DRAIN_S, RETURNED
-from burstwatch.core.credit_reset import (
+from burstctl.experiment.credit_reset import (
     BEFORE_S,
     ENOUGH_S,
     LEAST_AWAY_S,
@@ -15,7 +15,7 @@ from burstwatch.core.credit_reset import (
     shortest_away_s,
     weigh_there,
 )
-from burstwatch.core.samples import Series
+from burstwatch.core.buckets.series import Series
 
 _SETTLED_S: Final = DRAIN_S + 8 * 60
 """By then the volume is attached, drained, and at rest for some minutes."""

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
 from burstctl.aws_check.host import ACTIVE
-from burstwatch.core.samples import PERIOD_S
+from burstwatch.core.buckets.series import PERIOD_S
 
 _FROM_S: Final = 10 * 60
 _UNTIL_S: Final = 40 * 60

@@ -5,7 +5,7 @@ from typing import Final
 from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
 from burstctl.aws_check.host import ACTIVE
-from burstwatch.core.samples import Series
+from burstwatch.core.buckets.series import Series
 
 _FROM_S: Final = 5 * 60
 _UNTIL_S: Final = 40 * 60

@@ -6,7 +6,7 @@ from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
 from burstctl.aws_check.host import ACTIONS as INSTANCE_ACTIONS
 from burstctl.aws_check.host import ACTIVE, CLEAN_UP_MINUTES, LARGE
-from burstwatch.core.samples import Series
+from burstwatch.core.buckets.series import Series
 
 _MINUTES: Final = 45
 _GIB: Final = {LARGE: 1000, ACTIVE: 1}

@@ -1,0 +1,155 @@
+"""``burstlab crowd``: several watchdogs at once, and whether they do together what one does alone."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from burstlab.concurrency.invariants import SCHEMA, Verdict, judge
+from burstlab.concurrency.runner import Clocks, Setup, play
+from burstlab.concurrency.scenario import CAST, MINUTES
+from burstlab.deployed.local_aws import LocalAws
+from burstlab.main import HELP
+from burstwatch.core.errors import BurstwatchError
+
+_COLUMNS: Final = 80
+_RANGE: Final = re.compile(r"([1-9]\d{0,3})(?:-([1-9]\d{0,3}))?")
+
+
+class _Range(click.ParamType[range]):
+    """A whole number, or the first and the last of several."""
+
+    name = "n or n-m"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        found = _RANGE.fullmatch(str(value))
+        if found is None or int(found[2] or found[1]) < int(found[1]):
+            self.fail(f"{value!r}: write a number from 1, or two as in 1-40.", param, ctx)
+        return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+@click.command(context_settings=HELP, epilog="Example: burstlab crowd --watchdogs 2 --kill-at 1-40")
+@click.option("--watchdogs", type=click.IntRange(2, 50), default=10, show_default=True, help="Processes.")
+@click.option(
+    "--ledger",
+    type=click.Choice(["sqlite", "dynamodb"]),
+    default="sqlite",
+    show_default=True,
+    help="One file, or a table of the local AWS (`make setup` installs it).",
+)
+@click.option(
+    "--clocks",
+    type=click.Choice([str(one) for one in Clocks]),
+    default=str(Clocks.RIGHT),
+    show_default=True,
+    help="All right; up to 90 s apart; the last one an hour wrong; or each jumping.",
+)
+@click.option(
+    "--kill-at",
+    type=_Range(),
+    metavar="N[-M]",
+    help="kill -9 one of them at its N-th effect, in each of its lives; a story for each N.",
+)
+@click.option("--minutes", type=click.IntRange(1, MINUTES), default=MINUTES, hidden=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def crowd(
+    *, watchdogs: int, ledger: str, clocks: str, kill_at: range | None, minutes: int, as_json: bool
+) -> None:
+    """Let several watchdogs, each a process, look after one fleet with one ledger.
+
+    Each runs the loop of `burstctl watch --act` and is told the time together with the others. An hour of
+    drains, flips, returns, a window, a hold and a change by others is held against these laws: one
+    modification for a decision, every alert sent, no two ticks in a row lost, no error that stays, a ledger
+    that says what AWS shows, and all of it as by one watchdog alone. Exits 1 where one is broken.
+    """
+    setups = [
+        Setup(
+            watchdogs=watchdogs,
+            ledger=ledger,
+            clocks=Clocks(clocks),
+            dies_at=dies_at,
+            minutes=minutes,
+        )
+        for dies_at in (kill_at or [None])
+    ]
+    try:
+        verdicts = list(_judged(setups))
+    except BurstwatchError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        document = {"schema": SCHEMA, "runs": [one.to_document() for one in verdicts]}
+        click.echo(json.dumps(document, indent=1))
+    else:
+        _show(verdicts, clocks)
+    if any(one.broken for one in verdicts):
+        sys.exit(1)
+
+
+def _judged(setups: Sequence[Setup]) -> Iterator[Verdict]:
+    """One watchdog by itself, and then each crowd held against it."""
+    console = Console(stderr=True)
+    with ExitStack() as stack:
+        progress = stack.enter_context(
+            Progress(console=console, transient=True, disable=not console.is_terminal)
+        )
+        task = progress.add_task("stories played", total=len(setups) + 1)
+        aws = stack.enter_context(LocalAws()) if setups[0].ledger == "dynamodb" else None
+        with play(Setup(watchdogs=1, ledger=setups[0].ledger, minutes=setups[0].minutes), aws=aws) as scene:
+            lone = judge(scene)
+        yield lone
+        for setup in setups:
+            progress.advance(task)
+            with play(setup, aws=aws) as scene:
+                yield judge(scene, lone=lone)
+
+
+def _show(verdicts: Sequence[Verdict], clocks: str) -> None:
+    console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
+    first = verdicts[0]
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        title=f"{len(CAST)} volumes, {first.ticks} minutes, {first.ledger}, clocks {clocks}",
+        title_justify="left",
+        pad_edge=False,
+    )
+    table.add_column("watchdogs", no_wrap=True)
+    for column in ("killed", "late", "twice", "decided", "modified", "told", "again", "broken"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in verdicts:
+        who = f"{one.watchdogs}" if one.dies_at is None else f"{one.watchdogs}, at {one.dies_at}"
+        figures = (
+            one.deaths,
+            one.late_ticks,
+            one.doubled_ticks,
+            one.decisions,
+            one.modifications,
+            one.told,
+            one.doubled_alerts,
+            len(one.broken),
+        )
+        table.add_row(who, *(f"{figure:,}" for figure in figures), style="bold red" if one.broken else "")
+    console.print(table)
+    console.print("late: ticks done by the next one; twice: done by several; told: alerts;")
+    console.print("again: alerts that came once more; broken: laws\n")
+    for one in verdicts:
+        for law in one.broken:
+            console.print(f"[red]broken[/red] with {one.watchdogs} watchdogs: {law}", soft_wrap=True)
+    for error, times in _errors(verdicts).items():
+        console.print(f"{times:,} times: {error}", soft_wrap=True)
+
+
+def _errors(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in verdicts:
+        for error, times in one.errors.items():
+            found[error] = found.get(error, 0) + times
+    return found

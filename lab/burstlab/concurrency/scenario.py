@@ -1,0 +1,157 @@
+"""What happens to the volumes that a crowd of watchdogs looks after, minute by minute."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.model.volume import LabVolume
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.ledger.ledger import Ledger
+from burstwatch.core.tag_keys import MODE, TARGET, WINDOW
+
+BEGINS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
+MINUTES: Final = 60
+WINDOW_NAME: Final = "release"
+POLICY: Final = f"""\
+version: 1
+flip: {{cooldown: 4m}}
+flip_back: {{dwell: 5m, calm_for: 5m}}
+lead: {{least: 4m, reserve: 8m, per_tib: 10m}}
+windows:
+  {WINDOW_NAME}:
+    from: 2026-11-20T16:25Z
+    to: 2026-11-20T16:40Z
+"""
+"""Quick to return; but for that, and the window, all defaults."""
+
+_HOST: Final = "i-00000000000000005"
+_HELD_FOR_MIN: Final = 29
+_ALL_OUT: Final = "steady:3000"
+_AUTO: Final = {MODE: "auto"}
+_SMALL_GIB: Final = 8
+"""Empty 31 minutes after it is asked for everything: 5.4 million credits at 2,900 a second."""
+_IO1_GIB: Final = 64
+"""Empty 32 minutes after, at 2,808 a second; io1 gives it 50 IOPS a GiB, more than the burst."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Actor:
+    """A volume; ``loads`` are what it is asked from which minute on."""
+
+    story: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    loads: Mapping[int, str] = field(default_factory=dict)
+    size_gib: int = _SMALL_GIB
+
+
+CAST: Final[Mapping[str, _Actor]] = {
+    "ci-1": _Actor(story="drains, and is gp3 from then on", tags=_AUTO, loads={3: _ALL_OUT}),
+    "ci-2": _Actor(story="drains, and is gp3 from then on", tags=_AUTO, loads={4: _ALL_OUT}),
+    "batch-1": _Actor(
+        story="drains, io1, returns",
+        tags=_AUTO | {TARGET: "io1"},
+        loads={3: _ALL_OUT, 28: "idle"},
+        size_gib=_IO1_GIB,
+    ),
+    "batch-2": _Actor(
+        story="drains, io1, returns",
+        tags=_AUTO | {TARGET: "io1"},
+        loads={5: _ALL_OUT, 30: "idle"},
+        size_gib=_IO1_GIB,
+    ),
+    "proposed": _Actor(story="drains, is told, and recovers", loads={4: _ALL_OUT, 24: "idle"}),
+    "orders": _Actor(
+        story="io1 for a window",
+        tags=_AUTO | {TARGET: "io1", WINDOW: WINDOW_NAME},
+        size_gib=_IO1_GIB,
+    ),
+    "held": _Actor(story="held while it drains, then released", tags=_AUTO, loads={3: _ALL_OUT}),
+    "reverted": _Actor(story="gp3, then changed by others", tags=_AUTO, loads={3: _ALL_OUT}),
+    "silent": _Actor(story="its metrics stop", loads={0: "steady:50"}, size_gib=100),
+    "calm": _Actor(story="nothing happens", size_gib=500),
+    "lake": _Actor(story="cannot run dry", size_gib=1_000),
+}
+_IDS: Final = {name: f"vol-{number:017x}" for number, name in enumerate(CAST, start=1)}
+
+
+@dataclass(slots=True)
+class Story:
+    """The fleet and what happens to it; ``by_others`` counts modifications that no watchdog asked for."""
+
+    fleet: LabFleet
+    by_others: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls) -> "Story":
+        """A fleet that has been calm for ten minutes."""
+        settings = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
+        fleet = LabFleet(LabClock.by_hand(BEGINS_AT - timedelta(minutes=10)), settings)
+        fleet.add_instance(
+            LabInstance(
+                instance_id=_HOST,
+                launched_at=BEGINS_AT - timedelta(days=1),
+                instance_type="m5.4xlarge",
+                tags={},
+            )
+        )
+        for name, actor in CAST.items():
+            fleet.add(
+                LabVolume(
+                    volume_id=_IDS[name],
+                    size_gib=actor.size_gib,
+                    load="idle",
+                    instance_id=_HOST,
+                    tags={"Name": name, **actor.tags},
+                )
+            )
+        fleet.clock.advance(timedelta(minutes=10).total_seconds())
+        return cls(fleet)
+
+    @property
+    def volume_ids(self) -> Mapping[str, str]:
+        """The id of each volume, by its name."""
+        return _IDS
+
+    @property
+    def now_s(self) -> int:
+        return self.fleet.now_s()
+
+    def prepare(self, ledger: Ledger) -> None:
+        """What an operator did before the first watchdog looked."""
+        until_s = self.now_s + _HELD_FOR_MIN * 60
+        hold = Hold(
+            volume_id=_IDS["held"],
+            by="anna",
+            reason="snapshot running",
+            placed_at_s=self.now_s,
+            until_s=until_s,
+        )
+        ledger.place_hold(hold)
+
+    def happen(self, minute: int) -> None:
+        """What happens at this minute, before anybody looks."""
+        for name, actor in CAST.items():
+            if minute in actor.loads:
+                self.fleet.set_load(_IDS[name], actor.loads[minute])
+        if deed := _DEEDS.get(minute):
+            deed(self)
+
+    def _stop_metrics(self) -> None:
+        now = self.fleet.clock.now()
+        self.fleet.hide_metrics(_IDS["silent"], from_at=now, to_at=now + timedelta(days=1), only_balance=True)
+
+    def _revert(self) -> None:
+        """Somebody with another tool makes gp2 of it again, if it is anything else."""
+        volume_id = _IDS["reverted"]
+        if self.fleet.find(volume_id).volume_type != "gp2":
+            self.fleet.modify(volume_id, volume_type="gp2")
+            self.by_others[volume_id] = self.by_others.get(volume_id, 0) + 1
+
+
+_DEEDS: Final[Mapping[int, Callable[[Story], None]]] = {
+    8: Story._stop_metrics,  # noqa: SLF001 - its own
+    45: Story._revert,  # noqa: SLF001 - its own
+}

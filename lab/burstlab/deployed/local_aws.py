@@ -1,0 +1,283 @@
+"""A local AWS that the real ``cdk deploy`` deploys to: ministack on loopback, and the CDK's own command."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from types import TracebackType
+from typing import Any, Final, Self
+
+from burstwatch.core.errors import BurstwatchError
+
+ACCESS_KEY: Final = "burstlab"
+ROOT: Final = Path(__file__).resolve().parents[3]
+_LEASH: Final = Path(__file__).with_name("process_guard.py")
+_READY_WITHIN_S: Final = 30.0
+_STOP_WITHIN_S: Final = 15.0
+_CDK_WITHIN_S: Final = 300.0
+_LOOK_S: Final = 0.05
+_ATTEMPTS: Final = 3
+_LAST_LINES: Final = 25
+
+
+class LocalAwsError(BurstwatchError):
+    """The local AWS or the CDK did not do what was asked; the message says what was seen."""
+
+
+class LocalAws:
+    """ministack on 127.0.0.1 and a free port; start it with ``with``, or ``start`` and ``stop``.
+
+    What it and the CDK say is kept in ``folder``: by default a new one that goes when it stops, or when this
+    process dies. Its functions run on this machine's Python, in ministack's environment plus their layer.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path | None = None,
+        region: str = "us-east-1",
+        account: str = "123456789012",
+        environment: Path | None = None,
+        concurrent_executions: int = 10,
+    ) -> None:
+        self.region = region
+        self.account = account
+        self._concurrent_executions = concurrent_executions
+        self._keeps_folder = folder is not None
+        self.folder = folder or Path(os.devnull)
+        self._python = (environment or Path(sys.prefix) / "local-aws") / "bin" / "python"
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        if self._process is None:
+            raise LocalAwsError("the local AWS is not running: use it in a with statement, or call start")
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What any AWS client needs to take this for AWS, and nothing of whose machine this is."""
+        return _AWS_OF_NOBODY | {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL_S3": self.url,
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+        }
+
+    def client(self, service: str, **options: Any) -> Any:
+        """A boto3 client of it."""
+        import boto3  # noqa: PLC0415 - the server itself needs none
+
+        return boto3.client(
+            service,  # type: ignore[call-overload]
+            endpoint_url=self.url,
+            region_name=self.region,
+            aws_access_key_id=ACCESS_KEY,
+            aws_secret_access_key=ACCESS_KEY,
+            **options,
+        )
+
+    def start(self) -> str:
+        """Start it, wait until it is ready and answer its URL.
+
+        Raises:
+            LocalAwsError: it is not installed, or does not start.
+        """
+        if not self._python.exists():
+            raise LocalAwsError(f"the local AWS is not installed at {self._python.parent}: run `make setup`")
+        if self._keeps_folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        else:
+            self.folder = Path(mkdtemp(prefix="burstlab-aws-"))
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self.url
+
+    def stop(self) -> None:
+        """End it and every process it started."""
+        process, self._process = self._process, None
+        if process is not None:
+            _let_go(process)
+        if not self._keeps_folder:
+            rmtree(self.folder, ignore_errors=True)
+
+    def run_cdk(self, *arguments: str, app: Path | str | None = None, cwd: Path = ROOT) -> str:
+        """Run the real CDK command against it and answer what it said.
+
+        Args:
+            arguments: as the command takes them, such as ``"deploy", "--all"``.
+            app: instead of the app that ``cdk.json`` names: a command, or the folder of a synthesized one.
+            cwd: where to run it; a folder without ``cdk.json`` for what needs no app.
+
+        Raises:
+            LocalAwsError: it failed; with the last lines it said.
+        """
+        cdk = Path(sys.prefix) / "bin" / "cdk"
+        if not cdk.exists():
+            raise LocalAwsError(f"the CDK's command is not installed at {cdk}: run `make setup`")
+        command = [str(cdk), *arguments, *_CDK_OPTIONS]
+        command += ["--app", str(app)] if app is not None else []
+        if not _is_synthesized(app):
+            command += ["--output", str(self.folder / "cdk.out")]
+        log = self.folder / f"cdk-{arguments[0]}.log"
+        code, said = _run(command, cwd=cwd, env=self._cdk_environment(), log=log)
+        if code:
+            last = "\n".join(said.rstrip().splitlines()[-_LAST_LINES:])
+            raise LocalAwsError(f"`cdk {' '.join(arguments)}` failed ({code}):\n{last}")
+        return said
+
+    def said(self) -> str:
+        """What the server has written."""
+        return (self.folder / "ministack.log").read_text(errors="replace")
+
+    def _start(self) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            self._port = _free_port()
+            with (self.folder / "ministack.log").open("ab") as log:
+                self._process = _leashed(
+                    [str(self._python), "-I", "-m", "ministack"],
+                    removes=None if self._keeps_folder else self.folder,
+                    env=self._server_environment(),
+                    cwd=self.folder,
+                    log=log,
+                )
+            if self._becomes_ready():
+                return
+            if attempt < _ATTEMPTS and "already in use" in self.said():
+                continue
+            last = "\n".join(self.said().rstrip().splitlines()[-_LAST_LINES:])
+            raise LocalAwsError(f"the local AWS did not start within {_READY_WITHIN_S:g} s:\n{last}")
+
+    def _becomes_ready(self) -> bool:
+        until = time.monotonic() + _READY_WITHIN_S
+        while time.monotonic() < until and self._process is not None and self._process.poll() is None:
+            if _is_ready(self._port):
+                return True
+            time.sleep(_LOOK_S)
+        return False
+
+    def _server_environment(self) -> dict[str, str]:
+        """Its own, so that functions see nothing of this process's; temporary files go into the folder."""
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        return _AWS_OF_NOBODY | {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "HOME": str(temporary),
+            "TMPDIR": str(temporary),
+            "PYTHONUNBUFFERED": "1",
+            "BIND_HOST": "127.0.0.1",
+            "MINISTACK_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(self._port),
+            "MINISTACK_REGION": self.region,
+            "MINISTACK_ACCOUNT_ID": self.account,
+            "LAMBDA_ACCOUNT_CONCURRENCY": str(self._concurrent_executions),
+            "SFTP_ENABLED": "0",
+            "IOT_MTLS_ENABLED": "0",
+            "DOCKER_HOST": f"unix://{temporary}/no-docker.sock",
+        }
+
+    def _cdk_environment(self) -> dict[str, str]:
+        binaries = str(Path(sys.prefix) / "bin")
+        kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+        return (
+            kept
+            | self.environment
+            | {
+                "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+                "CDK_HOME": str(self.folder),
+                "CDK_DISABLE_CLI_TELEMETRY": "true",
+                "CDK_DISABLE_VERSION_CHECK": "true",
+            }
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+_AWS_OF_NOBODY: Final = {
+    "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+    "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+_CDK_OPTIONS: Final = ("--no-notices", "--no-version-reporting", "--no-color", "--ci")
+
+
+def _is_synthesized(app: Path | str | None) -> bool:
+    return app is not None and Path(app).is_dir()
+
+
+def _leashed(
+    command: Sequence[str], *, removes: Path | None, env: Mapping[str, str], cwd: Path, log: Any
+) -> subprocess.Popen[bytes]:
+    """Start a command that ends, with all it started, when this process lets go of it or dies."""
+    return subprocess.Popen(  # noqa: S603 - the command is ours
+        [sys.executable, "-I", "-S", str(_LEASH), str(removes or "-"), *command],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+    )
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(_STOP_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path) -> tuple[int, str]:
+    """Run a command to its end; its exit code and what it said, which the log keeps."""
+    with log.open("a+b") as file:
+        start = file.seek(0, os.SEEK_END)
+        process = _leashed(command, removes=None, env=env, cwd=cwd, log=file)
+        try:
+            code = process.wait(_CDK_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            raise LocalAwsError(f"`{command[0]}` took more than {_CDK_WITHIN_S:g} s; see {log}") from None
+        finally:
+            _let_go(process)
+        file.seek(start)
+        return code, file.read().decode(errors="replace")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _is_ready(port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/_ministack/ready")
+        return connection.getresponse().status == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

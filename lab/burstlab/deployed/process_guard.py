@@ -1,0 +1,83 @@
+"""Runs a command that must not outlive whoever asked for it; a script of its own, standard library only.
+
+``python process_guard.py FOLDER COMMAND…`` runs the command in a process group of its own until it ends,
+until this is terminated, or until standard input ends: the process at the other side of that pipe need not be
+alive to let go. Then the whole group is ended. FOLDER, unless it is ``-``, goes when it is let go.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+_GRACE_S = 5.0
+_LOOK_S = 0.05
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+
+
+def main(folder: str, command: Sequence[str]) -> int:
+    """Run the command and answer its exit code, as a shell would."""
+    child = subprocess.Popen(  # noqa: S603 - the command is ours
+        command,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_die_with_parent,  # noqa: PLW1509 - there are no threads here
+    )
+    goes = False
+    try:
+        for number in _SIGNALS:
+            signal.signal(number, _stop)
+        while child.poll() is None and not goes:
+            goes = _is_let_go()
+    except KeyboardInterrupt:
+        goes = True
+    finally:
+        _end(child)
+        if goes and folder != "-":
+            shutil.rmtree(folder, ignore_errors=True)
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _die_with_parent() -> None:
+    """If even this process is killed, Linux ends the command's."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _stop(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _is_let_go() -> bool:
+    """Whether the other side of standard input is closed; waits a moment for that."""
+    readable, _, _ = select.select([0], [], [], _LOOK_S)
+    return bool(readable) and not os.read(0, 4096)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ask the group to end, and end it."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    _signal_group(child.pid, signal.SIGTERM)
+    until = time.monotonic() + _GRACE_S
+    while child.poll() is None and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    _signal_group(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

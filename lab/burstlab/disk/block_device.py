@@ -1,0 +1,384 @@
+"""A real block device with a limit of operations or bytes per second, and a file system on it.
+
+Two throttles: ``qsd`` puts the loop device on a file that qemu-storage-daemon exports through a throttle
+group; ``blkio`` limits the loop device in the root cgroup (version 1), journal included. Either way the limit
+is for everybody, reads and writes alike, and is changed while the device works.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from types import TracebackType
+from typing import Final, NamedTuple, Protocol, Self
+
+from burstlab.disk.state_dir import (
+    EXPORT,
+    MOUNT,
+    NO_LIMIT,
+    SERVER,
+    SOCKET,
+    THROTTLE_GROUP,
+    Monitor,
+    drop_rules,
+    is_mounted,
+    make_folder,
+    note_process,
+    own,
+    rule_files,
+    take_down,
+    wait_until,
+)
+from burstwatch.core.errors import BurstwatchError
+
+BACKENDS: Final = ("qsd", "blkio")
+PACKAGES: Final = {
+    "losetup": "mount",
+    "mount": "mount",
+    "umount": "mount",
+    "mkfs.ext4": "e2fsprogs",
+}
+_EXT4_EXTENDED: Final = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
+MKFS: Final = {
+    # below 512 MiB mke2fs would choose 1 KiB blocks, and a small write be two operations
+    "ext4": ["mkfs.ext4", *("-q", "-F", "-b", "4096", "-m", "0"), *("-E", _EXT4_EXTENDED)],
+    "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
+    "btrfs": ["mkfs.btrfs", "-q", "-f", "-K"],
+}
+"""How each file system is made."""
+_IMAGE: Final = "volume.raw"
+_LEAST_MIB: Final = 64
+_EBS_IO_KIB: Final = 256
+"""One request is at most what EBS counts as one operation."""
+_SECTOR_KIB: Final = 0.5
+_START_S: Final = 10.0
+_STEP_S: Final = 60.0
+
+
+class DiskError(BurstwatchError):
+    """A disk that cannot be built or used here; the message says why and what would do."""
+
+
+class Counters(NamedTuple):
+    """What a device has completed since it exists, how much that moved, and what it has in hand."""
+
+    reads: int
+    writes: int
+    in_flight: int
+    kib: float
+
+    @property
+    def done(self) -> int:
+        return self.reads + self.writes
+
+
+def why_not(backend: str = "auto") -> str | None:
+    """What this machine lacks for a disk, in a sentence; None where one can be built."""
+    if reason := _lacks_loops():
+        return f"a throttled disk {reason}"
+    wanted = BACKENDS if backend == "auto" else (backend,)
+    lacks = [(name, _lacks(name)) for name in wanted]
+    return (
+        "; ".join(f"backend {name} {reason}" for name, reason in lacks) if all(dict(lacks).values()) else None
+    )
+
+
+def choose_backend(backend: str = "auto") -> str:
+    """The backend asked for, or the best there is.
+
+    Raises:
+        DiskError: neither works here.
+    """
+    if reason := why_not(backend):
+        raise DiskError(reason)
+    return next(name for name in BACKENDS if not _lacks(name)) if backend == "auto" else backend
+
+
+class Throttle(Protocol):
+    """What stands between a loop device and its image."""
+
+    def open(self, image: Path) -> Path:
+        """Make ready, and answer the file the loop device is to stand on."""
+        ...
+
+    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
+        """No more than so many operations, and bytes, per second from now on; None lifts a limit."""
+        ...
+
+    def close(self) -> None:
+        """Let go, so that it can be taken down."""
+        ...
+
+    def forget(self) -> None:
+        """It was taken down."""
+        ...
+
+
+class Qsd:
+    """qemu-storage-daemon's throttle group, spoken to over its socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._monitor: Monitor | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def open(self, image: Path) -> Path:
+        export = self._folder / EXPORT
+        export.touch()
+        with TemporaryFile("w+") as words:
+            server = subprocess.Popen(  # noqa: S603 - the command is ours
+                _server_command(image, export),
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                start_new_session=True,
+            )
+            is_there = wait_until(lambda: is_mounted(export) or server.poll() is not None, _START_S)
+            if not is_there or server.poll() is not None:
+                words.seek(0)
+                raise DiskError(f"{SERVER} did not start: {words.read().strip() or 'no word from it'}")
+        self._server = server
+        self._monitor = Monitor(self._folder)
+        return export
+
+    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:  # noqa: ARG002
+        assert self._monitor is not None
+        self._monitor.limit(NO_LIMIT if iops is None else iops, bytes_per_s or 0)
+
+    def close(self) -> None:
+        if self._monitor is not None:
+            self._monitor.close()
+
+    def forget(self) -> None:
+        if self._server is not None and self._server.poll() is None:
+            self._server.returncode = 0  # others go on ending it
+
+
+class Blkio:
+    """The limit of the root cgroup, which holds for every process and the journal."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing of it lies in the folder."""
+
+    def open(self, image: Path) -> Path:
+        return image
+
+    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
+        number = Path(f"/sys/block/{loop}/dev").read_text().strip()
+        for what, most in (("iops", iops), ("bps", bytes_per_s)):
+            for path in rule_files(what):
+                path.write_text(f"{number} {most or 0}")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def forget(self) -> None:
+        """Nothing was started."""
+
+
+_THROTTLES: Final[dict[str, Callable[[Path], Throttle]]] = {"qsd": Qsd, "blkio": Blkio}
+
+
+class Device:
+    """A throttled loop device with a file system on it, mounted; use it with ``with``.
+
+    However its builder ends, a keeper takes it down. By default it writes through: a flush costs nothing,
+    because nobody documents what one costs on EBS. ``mkfs_options`` are further words for mkfs.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: str = "auto",
+        size_mib: int = 256,
+        parent: Path | None = None,
+        fs: str = "ext4",
+        mkfs_options: Sequence[str] = (),
+        writes_back: bool = False,
+    ) -> None:
+        if size_mib < _LEAST_MIB:
+            raise DiskError(f"the image is {size_mib} MiB: give at least {_LEAST_MIB}")
+        self.backend = choose_backend(backend)
+        self._size_mib = size_mib
+        self._parent = parent
+        self._mkfs = [*MKFS[fs], *mkfs_options]
+        self._write_cache = "write back" if writes_back else "write through"
+        self._iops: int | None = None
+        self._bytes_per_s: int | None = None
+
+    def __enter__(self) -> Self:
+        self.folder = make_folder(self._parent)
+        self._holding = own(self.folder)
+        self._keeper = _start_keeper(self.folder)
+        self._throttle = _THROTTLES[self.backend](self.folder)
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        left = self.close()
+        if left and error is None:
+            raise DiskError(f"{'; '.join(left)}; then: burstlab disk --clean")
+
+    @property
+    def mount(self) -> Path:
+        return self.folder / MOUNT
+
+    @property
+    def path(self) -> str:
+        return f"/dev/{self.loop}"
+
+    @property
+    def iops(self) -> int | None:
+        """The limit in force; None is none."""
+        return self._iops
+
+    def limit(self, iops: int | None) -> None:
+        """Serve no more than so many operations per second from now on."""
+        if iops != self._iops:
+            self._throttle.limit(self.loop, iops, self._bytes_per_s)
+            self._iops = iops
+
+    def limit_bytes(self, bytes_per_s: int | None) -> None:
+        """Move no more than so many bytes per second from now on, beside the limit of operations."""
+        self._throttle.limit(self.loop, self._iops, bytes_per_s)
+        self._bytes_per_s = bytes_per_s
+
+    def counters(self) -> Counters:
+        """Reads and writes completed; the kernel counts requests, each of 256 KiB at most."""
+        fields = self._stat.read_text().split()
+        sectors = int(fields[2]) + int(fields[6])
+        return Counters(int(fields[0]), int(fields[4]), int(fields[8]), sectors * _SECTOR_KIB)
+
+    def note(self, pid: int) -> None:
+        """Let a process end with the disk."""
+        note_process(self.folder, pid)
+
+    def close(self) -> list[str]:
+        """Take it down, and answer what could not be."""
+        self._throttle.close()
+        left = take_down(self.folder)
+        self._throttle.forget()
+        os.close(self._holding)
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.close()
+        if left:
+            self._keeper.returncode = 0  # it goes on trying
+        else:
+            self._keeper.wait()
+        return left
+
+    def _build(self) -> None:
+        image = self.folder / _IMAGE
+        with image.open("wb") as file:
+            file.truncate(self._size_mib * 2**20)
+        self.mount.mkdir()
+        self.loop = _said_by(["losetup", "-f", "--show", str(self._throttle.open(image))]).removeprefix(
+            "/dev/"
+        )
+        drop_rules(self.loop)
+        self._stat = Path(f"/sys/block/{self.loop}/stat")
+        queue = Path(f"/sys/block/{self.loop}/queue")
+        (queue / "iostats").write_text("1")  # what an earlier user of this device set stays
+        (queue / "max_sectors_kb").write_text(str(_EBS_IO_KIB))
+        (queue / "write_cache").write_text(self._write_cache)
+        with suppress(OSError):  # not every kernel lets it be chosen
+            (queue / "scheduler").write_text("none")
+        _said_by([*self._mkfs, self.path])
+        _said_by(["mount", self.path, str(self.mount)])
+        _said_by(["losetup", "-d", self.path])  # busy, so it only promises to go with the mount
+
+
+def _server_command(image: Path, export: Path) -> list[str]:
+    group = f"throttle-group,id={THROTTLE_GROUP},x-iops-total={NO_LIMIT},x-iops-size={_EBS_IO_KIB * 1024}"
+    monitor = f"socket,id=monitor,path={export.parent / SOCKET},server=on,wait=off"
+    throttle = f"driver=throttle,node-name=throttle,throttle-group={THROTTLE_GROUP},file=raw"
+    exported = f"type=fuse,id=export,node-name=throttle,mountpoint={export},writable=on,allow-other=off"
+    return [
+        SERVER,
+        *("--object", group),
+        *("--blockdev", f"driver=file,node-name=file,filename={image}"),
+        *("--blockdev", "driver=raw,node-name=raw,file=file"),
+        *("--blockdev", throttle),
+        *("--chardev", monitor),
+        *("--monitor", "chardev=monitor"),
+        *("--export", exported),  # last: when it is there, all is
+    ]
+
+
+def _start_keeper(folder: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(  # noqa: S603 - the command is ours
+        [sys.executable, "-m", "burstlab.disk.reaper", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+
+
+def _said_by(command: Sequence[str]) -> str:
+    """What a command printed.
+
+    Raises:
+        DiskError: it failed, or did not end.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - the commands are ours
+            command, capture_output=True, text=True, check=False, timeout=_STEP_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DiskError(f"{' '.join(command)} did not end within {_STEP_S:g} s") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise DiskError(f"{' '.join(command)}: {said[0] if said else f'exit code {done.returncode}'}")
+    return done.stdout.strip()
+
+
+def _lacks_loops() -> str | None:
+    if sys.platform != "linux":
+        return f"needs Linux's loop devices; this is {sys.platform}"
+    if os.geteuid() != 0:
+        return "needs root (loop device, mount): run it with sudo"
+    if missing := [tool for tool in PACKAGES if shutil.which(tool) is None]:
+        packages = " ".join(dict.fromkeys(PACKAGES[tool] for tool in missing))
+        return f"needs {', '.join(missing)}: apt-get install {packages}"
+    if not os.access("/dev/loop-control", os.W_OK):
+        return "needs /dev/loop-control: load the module loop, or leave the container"
+    if not os.access("/sys", os.W_OK):
+        return "needs /sys to be writable: leave the container, or make it privileged"
+    return _refused()
+
+
+def _refused() -> str | None:
+    """Whether a loop device can be attached and something mounted at all: containers often may not."""
+    with TemporaryDirectory(prefix="burstlab-try-") as folder:
+        image = Path(folder) / "image"
+        try:
+            with image.open("wb") as file:
+                file.truncate(2**20)
+            _said_by(["losetup", "-d", _said_by(["losetup", "-f", "--show", str(image)])])
+            _said_by(["mount", "-t", "tmpfs", "none", folder])
+            _said_by(["umount", folder])
+        except DiskError as error:
+            return f"needs loop devices and mounts ({error}): leave the container, or make it privileged"
+    return None
+
+
+def _lacks(backend: str) -> str | None:
+    if backend == "blkio":
+        return None if rule_files() else "needs the blkio cgroup of version 1, which is not mounted here"
+    if shutil.which(SERVER) is None:
+        return f"needs {SERVER}: apt-get install qemu-system-common"
+    return None if os.access("/dev/fuse", os.R_OK | os.W_OK) else "needs /dev/fuse, which is not here"

@@ -1,0 +1,125 @@
+"""Jobs that are podman's containers, with its whole store on the device; and the image for all of them.
+
+Podman needs no daemon. The image is made here from busybox, nothing is pulled. What podman mounts for a
+container with ``--rm`` ignores fsync, so a job writes to a folder of the device that is mounted into it.
+
+A container should have no cgroup of its own, which crun alone can do. In one it escapes the blkio backend,
+and with the other the loop driver serves cgroups in turn: whoever is outside waits less than on EBS.
+"""
+
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Final
+
+from burstlab.disk.block_device import Device, DiskError
+
+WRITERS: Final = 32
+WRITES: Final = 2
+"""Each is fourteen blocks past the cache, one by one: with start and end about 1,000 operations."""
+IMAGE: Final = "localhost/burstlab-job"
+_TOOLS: Final = ("sh", "dd", "rm")
+_FOLDERS: Final = ("bin", "dev", "etc", "proc", "sys", "tmp", "work")
+_RUNTIMES: Final = ("crun", "runc")
+_PATIENCE_S: Final = 30.0
+SCRIPT: Final = """\
+writer() {
+  n=0
+  while [ $n -lt $2 ]; do
+    dd if=/dev/zero of=/work/$1 bs=4k count=14 conv=notrunc,fsync oflag=direct 2>/dev/null || exit 1
+    n=$((n + 1))
+  done
+  rm /work/$1
+}
+w=0
+while [ $w -lt $0 ]; do writer $w $1 & w=$((w + 1)); done
+wait
+"""
+
+
+def podman_job(device: Device, *, in_own_cgroup: bool = False) -> tuple[str, ...]:
+    """The command that runs one job as a container on this device, tried once.
+
+    ``in_own_cgroup`` allows runtimes that cannot do without one.
+
+    Raises:
+        DiskError: there is no podman, or none that can run a container here; the message says what it said.
+    """
+    busybox = shutil.which("busybox")
+    if shutil.which("podman") is None or busybox is None:
+        raise DiskError(
+            "real containers need podman and a static busybox: apt-get install podman busybox-static"
+        )
+    (device.mount / "work").mkdir(exist_ok=True)
+    refusals: list[str] = []
+    for runtime in filter(shutil.which, _RUNTIMES):
+        if runtime == "crun":
+            options = ("--cgroups", "disabled")
+        elif in_own_cgroup and device.backend == "qsd":
+            options = ("--cgroup-parent", f"/{device.folder.name}")
+        else:
+            continue
+        podman = _podman(device, runtime)
+        try:
+            if not refusals:
+                said_by([*podman, "import", str(make_image(device.folder, Path(busybox))), IMAGE])
+            job = _job(podman, device, options)
+            said_by(job)
+        except DiskError as error:
+            refusals.append(f"{runtime}: {error}")
+        else:
+            return job
+    raise DiskError(f"podman runs no container here ({'; '.join(refusals) or 'it has no runtime for it'})")
+
+
+def _podman(device: Device, runtime: str) -> tuple[str, ...]:
+    """Podman with all that it keeps on the device, or beside it."""
+    return (
+        "podman",
+        *("--root", str(device.mount / "containers"), "--runroot", str(device.folder / "run")),
+        *("--tmpdir", str(device.folder / "tmp"), "--cgroup-manager", "cgroupfs"),
+        *("--storage-driver", "overlay", "--runtime", runtime),
+    )
+
+
+def _job(podman: tuple[str, ...], device: Device, options: tuple[str, ...]) -> tuple[str, ...]:
+    # a machine's own defaults for limits may be above what a container of it may ask for
+    limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
+    work = ("--volume", f"{device.mount / 'work'}:/work")
+    run = ("run", "--rm", "--network", "none", "--log-driver", "none", *options, *limits, *work)
+    return (*podman, *run, IMAGE, "sh", "-c", SCRIPT, str(WRITERS), str(WRITES))
+
+
+def make_image(folder: Path, busybox: Path) -> Path:
+    """A root file system of one program."""
+    path = folder / "image.tar"
+    with tarfile.open(path, "w") as archive:
+        for name in _FOLDERS:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        archive.add(busybox.resolve(), "bin/busybox")
+        for name in _TOOLS:
+            entry = tarfile.TarInfo(f"bin/{name}")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            archive.addfile(entry)
+    return path
+
+
+def said_by(command: list[str] | tuple[str, ...]) -> str:
+    """What a command printed.
+
+    Raises:
+        DiskError: it failed, or did not end.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - the command is ours
+            command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DiskError(f"no answer within {_PATIENCE_S:g} s") from error
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise DiskError(said[-1] if said else f"exit code {done.returncode}")
+    return done.stdout

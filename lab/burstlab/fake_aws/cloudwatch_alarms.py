@@ -1,0 +1,72 @@
+"""Alarms that act: SetAlarmState publishes to the alarm's topics, which moto's does not.
+
+A topic with a customer key gets the message where ``alarms_deliver`` is set; where it is not, the alarm's
+history says that the key did not let CloudWatch use it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.settings import LabSettings
+
+_REFUSED: Final = (
+    'Failed to execute action {topic}. Received error: "null (Service: AWSKMS; Status Code: 400; Error Code:'
+    ' AccessDeniedException)"'
+)
+
+
+def _set_state(settings: LabSettings, asked: Mapping[str, Any]) -> dict[str, Any]:
+    alarm = _alarm(settings, asked["AlarmName"])
+    alarm.update_state(asked["StateReason"], asked.get("StateReasonData"), asked["StateValue"])
+    if asked["StateValue"] == "ALARM" and alarm.actions_enabled is not False:
+        for topic in alarm.alarm_actions:
+            if _is_delivered(settings, topic):
+                _publish(settings, topic, {"AlarmName": alarm.name, "NewStateValue": "ALARM"})
+    return {}
+
+
+def _history(settings: LabSettings, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Of actions only, as far as they failed."""
+    alarm = _alarm(settings, asked["AlarmName"])
+    failed = [topic for topic in alarm.alarm_actions if not _is_delivered(settings, topic)]
+    items = [
+        {
+            "AlarmName": alarm.name,
+            "HistoryItemType": "Action",
+            "HistorySummary": _REFUSED.format(topic=topic),
+        }
+        for topic in failed
+    ]
+    return {"AlarmHistoryItems": items}
+
+
+def _alarm(settings: LabSettings, name: str) -> Any:
+    from moto.cloudwatch.models import cloudwatch_backends  # noqa: PLC0415 - heavy, seldom needed
+
+    found = cloudwatch_backends[settings.account_id][settings.region].alarms.get(name)
+    if found is None:
+        raise AwsError("ResourceNotFound", f"Unknown alarm {name}", 404)
+    return found
+
+
+def _is_delivered(settings: LabSettings, topic_arn: str) -> bool:
+    topic = _sns(settings).topics.get(topic_arn)
+    return topic is not None and (settings.alarms_deliver or not topic.kms_master_key_id)
+
+
+def _publish(settings: LabSettings, topic_arn: str, message: Mapping[str, str]) -> None:
+    _sns(settings).publish(json.dumps(message), arn=topic_arn)
+
+
+def _sns(settings: LabSettings) -> Any:
+    from moto.sns.models import sns_backends  # noqa: PLC0415 - heavy, seldom needed
+
+    return sns_backends[settings.account_id][settings.region]
+
+
+ALARM_ACTIONS: Final[Mapping[str, Callable[[LabSettings, Mapping[str, Any]], dict[str, Any]]]] = {
+    "SetAlarmState": _set_state,
+    "DescribeAlarmHistory": _history,
+}

@@ -1,0 +1,156 @@
+"""Parameters, filters and pages as the EC2 query protocol has them."""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, TypeVar
+
+from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.fleet import LabFleet
+from burstlab.model.simulated_volume import SimulatedVolume
+
+MOST_FILTER_VALUES: Final = 200
+MOST_PAGE: Final = 500
+_LEAST_PAGE: Final = 5
+_HEX_ID: Final = re.compile(r"vol-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+_Item = TypeVar("_Item")
+
+
+def members(parameters: Mapping[str, str], name: str) -> list[str]:
+    """``Name.1``, ``Name.2``, ... in their order."""
+    found = []
+    for key, value in parameters.items():
+        head, _, number = key.partition(".")
+        if head == name and number.isdigit():
+            found.append((int(number), value))
+    return [value for _, value in sorted(found)]
+
+
+def structures(parameters: Mapping[str, str], name: str) -> list[dict[str, str]]:
+    """``Name.1.Field=value`` as one mapping per number."""
+    found: dict[int, dict[str, str]] = {}
+    for key, value in parameters.items():
+        head, _, rest = key.partition(".")
+        number, _, field = rest.partition(".")
+        if head == name and number.isdigit():
+            found.setdefault(int(number), {})[field] = value
+    return [found[number] for number in sorted(found)]
+
+
+def filters(parameters: Mapping[str, str], known: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """The filters of a call, each a name and its values."""
+    found = []
+    for given in structures(parameters, "Filter"):
+        name = given.get("Name", "")
+        if name not in known and not (name.startswith("tag:") and "tag-key" in known):
+            raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
+        found.append((name, [value for field, value in given.items() if field.startswith("Value.")]))
+    if sum(len(values) for _, values in found) > MOST_FILTER_VALUES:
+        raise AwsError(
+            "FilterLimitExceeded",
+            f"The maximum number of filter values specified on a single call is {MOST_FILTER_VALUES}",
+        )
+    return found
+
+
+def matches(item: Any, filters: Sequence[tuple[str, list[str]]], known: Mapping[str, Any]) -> bool:
+    """Any value of a filter, all filters; * and ? stand for anything, and letters' case matters."""
+    return all(
+        any(_like(held, wanted) for held in _held(item, name, known) for wanted in values)
+        for name, values in filters
+    )
+
+
+def _held(item: Any, name: str, known: Mapping[str, Any]) -> Iterable[str]:
+    if name.startswith("tag:"):
+        value = item.tags.get(name.removeprefix("tag:"))
+        return () if value is None else (value,)
+    held: Iterable[str] = known[name](item)
+    return held
+
+
+def _like(held: str, wanted: str) -> bool:
+    if "*" in wanted or "?" in wanted:
+        return fnmatchcase(held, wanted.replace("[", "[[]"))
+    return held == wanted
+
+
+def page(
+    items: Sequence[_Item], parameters: Mapping[str, str], *, most: int, number: Callable[[_Item], int]
+) -> tuple[Sequence[_Item], str]:
+    """One page and the element with the token of the next, which names the last item shown."""
+    after = _read_token(parameters.get("NextToken"))
+    left = [item for item in items if number(item) > after]
+    if "MaxResults" not in parameters:
+        return left, ""
+    size = int(parameters["MaxResults"])
+    if size < _LEAST_PAGE:
+        raise AwsError(
+            "InvalidParameterValue",
+            f"Value ( {size} ) for parameter maxResults is invalid. Expecting at least {_LEAST_PAGE}.",
+        )
+    page = left[: min(size, most)]
+    if len(page) == len(left):
+        return page, ""
+    token = urlsafe_b64encode(f"after {number(page[-1])}".encode()).decode()
+    return page, f"<nextToken>{token}</nextToken>"
+
+
+def _read_token(token: str | None) -> int:
+    if not token:
+        return 0
+    try:
+        return int(urlsafe_b64decode(token).decode().removeprefix("after "))
+    except ValueError as error:
+        raise AwsError("InvalidNextToken", f"The token '{token}' is not valid") from error
+
+
+def no_such_instance(instance_ids: Sequence[str]) -> AwsError:
+    """The error of a call that names instances which are not there."""
+    if len(instance_ids) == 1:
+        return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_ids[0]}' does not exist")
+    return AwsError(
+        "InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(instance_ids)}' do not exist"
+    )
+
+
+def volumes_named(fleet: LabFleet, volume_ids: Sequence[str]) -> list[SimulatedVolume]:
+    """The volumes a call names.
+
+    Raises:
+        AwsError: one of the ids is none, or not in the fleet.
+    """
+    for volume_id in volume_ids:
+        _check_volume_id(volume_id)
+    missing = [volume_id for volume_id in volume_ids if volume_id not in fleet]
+    if missing:
+        raise _no_such_volume(missing)
+    return [volume for volume in map(fleet.get, dict.fromkeys(volume_ids)) if volume is not None]
+
+
+def volumes_listed(fleet: LabFleet, parameters: Mapping[str, str]) -> Iterable[SimulatedVolume]:
+    """Volumes a list call shows: those operated by a service may be hidden unless they are asked for."""
+    managed_too = parameters.get("IncludeManagedResources") == "true"
+    return (volume for volume in fleet if managed_too or not volume.hidden)
+
+
+def text_of(flag: bool) -> str:  # noqa: FBT001
+    """A flag as XML has it."""
+    return "true" if flag else "false"
+
+
+def _check_volume_id(volume_id: str) -> None:
+    if not volume_id.startswith("vol-"):
+        raise AwsError(
+            "InvalidParameterValue",
+            f"Value ({volume_id}) for parameter volumes is invalid. Expected: 'vol-...'.",
+        )
+    if not _HEX_ID.fullmatch(volume_id):
+        raise AwsError("InvalidVolumeID.Malformed", f'Invalid id: "{volume_id}"')
+
+
+def _no_such_volume(volume_ids: Sequence[str]) -> AwsError:
+    if len(volume_ids) == 1:
+        return AwsError("InvalidVolume.NotFound", f"The volume '{volume_ids[0]}' does not exist.")
+    return AwsError("InvalidVolume.NotFound", f"The volumes '{', '.join(volume_ids)}' do not exist.")

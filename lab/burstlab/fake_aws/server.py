@@ -1,0 +1,322 @@
+"""The HTTP server: real AWS clients in front, the simulated fleet behind, moto for everything else."""
+
+import socket
+import struct
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from email.utils import formatdate
+from io import BytesIO
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from werkzeug.serving import BaseWSGIServer, ThreadedWSGIServer, WSGIRequestHandler
+
+from burstlab.fake_aws.cloudwatch import CloudWatchApi
+from burstlab.fake_aws.control_api import CONTROL_PATH, Control
+from burstlab.fake_aws.dynamodb import DynamoDbApi
+from burstlab.fake_aws.ec2.api import Ec2Api
+from burstlab.fake_aws.event_bus import EventBus
+from burstlab.fake_aws.faults import Fault, Faults
+from burstlab.fake_aws.iam_sts import AccountApi
+from burstlab.fake_aws.price_list import PriceListApi
+from burstlab.fake_aws.protocols import Answer, AwsError, Call, error_answer, read_call
+from burstlab.fake_aws.request_throttle import Throttle
+from burstlab.fake_aws.ssm import ParameterStore
+from burstlab.model.fleet import LabFleet
+from burstwatch.core.errors import BurstwatchError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+ACCESS_KEY: Final = "burstlab"
+_LONGEST_SILENCE_S: Final = 300
+_BACKLOG: Final = 128
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+
+
+class EndpointError(BurstwatchError):
+    """The endpoint cannot be started or used; the message says what would do."""
+
+
+class Endpoint:
+    """An AWS endpoint on the loopback interface; start it with ``with``, or ``start`` and ``stop``.
+
+    ``throttle`` are EC2's request limits, off until they are turned on. ``parameters`` is its SSM Parameter
+    Store, ``prices`` its Price List, ``account`` what IAM and Service Quotas say of it, ``tables`` are its
+    DynamoDB tables by name. Tables that are not there, and every other
+    service, are moto's.
+    """
+
+    def __init__(self, fleet: LabFleet, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.fleet = fleet
+        self.clock = fleet.clock
+        self.faults = Faults()
+        self.throttle = Throttle(fleet.clock.now_s)
+        self._address = (host, port)
+        self.parameters = ParameterStore(fleet.clock)
+        self.prices = PriceListApi()
+        self.account = AccountApi(fleet.settings.account_id)
+        self._event_bus = EventBus(fleet)
+        self._dynamodb = DynamoDbApi()
+        self._cloudwatch = CloudWatchApi(fleet)
+        self.tables = self._dynamodb.tables
+        self._apis: dict[
+            str, AccountApi | Ec2Api | CloudWatchApi | DynamoDbApi | ParameterStore | PriceListApi
+        ] = {
+            "ec2": Ec2Api(fleet, self.account.sessions),
+            "monitoring": self._cloudwatch,
+            "dynamodb": self._dynamodb,
+            "ssm": self.parameters,
+            "pricing": self.prices,
+            "iam": self.account,
+            "sts": self.account,
+            "servicequotas": self.account,
+        }
+        self._control = Control(fleet, self.faults)
+        self._moto = _Moto()
+        self._stopping = Event()
+        self._server: BaseWSGIServer | None = None
+        self._thread: Thread | None = None
+
+    @property
+    def url(self) -> str:
+        if self._server is None:
+            raise EndpointError("the endpoint is not running: use it in a with statement, or call start")
+        return f"http://{self._server.host}:{self._server.port}"
+
+    @property
+    def metrics_asked(self) -> int:
+        """How many metrics were asked for, as AWS bills them."""
+        return self._cloudwatch.metrics_asked
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs to take this for AWS."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
+            "AWS_DEFAULT_REGION": self.fleet.settings.region,
+            "AWS_REGION": self.fleet.settings.region,
+            "BURSTWATCH_CLOCK": "endpoint",
+        }
+
+    def client(self, service: str, **options: Any) -> Any:
+        """A boto3 client of this endpoint."""
+        import boto3  # noqa: PLC0415 - the server itself needs none
+
+        return boto3.client(
+            service,  # type: ignore[call-overload]
+            endpoint_url=self.url,
+            region_name=self.fleet.settings.region,
+            aws_access_key_id=ACCESS_KEY,
+            aws_secret_access_key=ACCESS_KEY,
+            **options,
+        )
+
+    def start(self) -> str:
+        """Serve from a thread of its own and answer the URL."""
+        self._stopping.clear()
+        self._server = _Server(*self._address, self)
+        self._thread = Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, name="burstlab", daemon=True
+        )
+        self._thread.start()
+        return self.url
+
+    def stop(self) -> None:
+        """Stop serving and close every connection; calls being held are let go."""
+        self._stopping.set()
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+        self._server = self._thread = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """Answer one request (WSGI)."""
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        if environ["PATH_INFO"].startswith(CONTROL_PATH):
+            return self._send(self._control.answer(environ, body), start_response)
+        if environ["REQUEST_METHOD"] == "HEAD":
+            return self._send(Answer(body=b"", content_type="text/plain"), start_response)
+        call = read_call(environ, body)
+        fault = self.faults.strike(call)
+        if fault is None and not self.throttle.admits(call):
+            fault = Fault(kind="throttle")
+        self._stopping.wait(self.faults.latency_s(call.action))
+        if fault is None:
+            return self._carry_out(call, environ, body, start_response)
+        if fault.after_effect:
+            b"".join(self._carry_out(call, environ, body, _to_nobody))
+        return self._fail(fault, call, environ, start_response)
+
+    def _carry_out(
+        self, call: Call, environ: "WSGIEnvironment", body: bytes, start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        answer = self._answer(call)
+        if answer is None:
+            return self._moto(environ, body, start_response)
+        return self._send(answer, start_response)
+
+    def _answer(self, call: Call) -> Answer | None:
+        """The lab's own answer, or None where moto is to answer."""
+        if call.service == "sqs":
+            self._event_bus.deliver()
+        api = self._apis.get(call.service)
+        if api is None or not api.answers(call):
+            return None
+        try:
+            return api.answer(call)
+        except AwsError as error:
+            return error_answer(call, error)
+
+    def _fail(
+        self, fault: Fault, call: Call, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        if fault.kind in ("error", "throttle"):
+            return self._send(error_answer(call, fault.error(call)), start_response)
+        if fault.kind == "timeout":
+            self._stopping.wait(_LONGEST_SILENCE_S)
+        connection: socket.socket = environ["werkzeug.socket"]
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        raise ConnectionAbortedError(f"{call.action}: connection broken on request")
+
+    def _send(self, answer: Answer, start_response: "StartResponse") -> list[bytes]:
+        headers = {
+            "Content-Type": answer.content_type,
+            "Content-Length": str(len(answer.body)),
+            "x-amzn-RequestId": str(uuid.uuid4()),
+            **answer.headers,
+        }
+        start_response(f"{answer.status} {_REASONS.get(answer.status, 'Error')}", list(headers.items()))
+        return [answer.body]
+
+
+def _to_nobody(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
+    """Begin a response nobody gets."""
+
+
+_REASONS: Final[Mapping[int, str]] = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    503: "Service Unavailable",
+}
+
+
+class _Moto:
+    """moto's server application, imported when something falls through to it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._application: Any = None
+
+    def __call__(
+        self, environ: "WSGIEnvironment", body: bytes, start_response: "StartResponse"
+    ) -> Iterator[bytes]:
+        environ["wsgi.input"] = BytesIO(body)
+        answer: Iterator[bytes] = self._loaded()(environ, start_response)
+        return answer
+
+    def _loaded(self) -> Any:
+        with self._lock:
+            if self._application is None:
+                from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - half a second, often not needed
+                    DomainDispatcherApplication,
+                    create_backend_app,
+                )
+
+                self._application = DomainDispatcherApplication(create_backend_app)
+            return self._application
+
+
+class _Quiet(WSGIRequestHandler):
+    """Logs no requests, keeps connections open as AWS does, and holds no small answer back."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    server: "_Server"
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The Date header tells the lab's time, as AWS's tells AWS's."""
+        return formatdate(self.server.clock.now_s() if timestamp is None else timestamp, usegmt=True)
+
+    def run_wsgi(self) -> None:
+        """Answer one request and leave the connection open, which werkzeug's own method never does."""
+        environ = self.make_environ()
+        status, headers = "", list[tuple[str, str]]()
+
+        def start_response(given: str, fields: list[tuple[str, str]], _exc_info: Any = None, /) -> Any:
+            nonlocal status, headers
+            status, headers = given, fields
+
+        try:
+            body = b"".join(self.server.app(environ, start_response))
+            code, _, reason = status.partition(" ")
+            self.send_response(int(code), reason)
+            for name, value in headers:
+                if name.lower() != "content-length":
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+        except (ConnectionError, TimeoutError) as error:
+            self.connection_dropped(error, environ)
+
+    def connection_dropped(self, error: BaseException, environ: "WSGIEnvironment | None" = None) -> None:  # noqa: ARG002
+        """Nobody is there any more, or is meant to be: read no further."""
+        self.close_connection = True
+
+    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - werkzeug's name for it
+        if type == "error":
+            super().log(type, message, *args)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), backlog=_BACKLOG)
+    except OSError as error:
+        raise EndpointError(
+            f"{host}:{port} cannot be listened on ({error.strerror}): choose another port, or 0"
+        ) from error
+
+
+class _Server(ThreadedWSGIServer):
+    """Remembers its connections, so that stopping leaves none open."""
+
+    def __init__(self, host: str, port: int, application: Endpoint) -> None:
+        self.clock = application.clock
+        self._connections: set[socket.socket] = set()
+        with _listen(host, port) as listening:
+            super().__init__(host, port, application, handler=_Quiet, fd=listening.fileno())
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        if request.fileno() != -1 and any(request.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)):
+            self.close_request(request)  # closed at once, without the usual farewell, it is reset
+        else:
+            super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        super().server_close()
+        for connection in list(self._connections):
+            self.shutdown_request(connection)

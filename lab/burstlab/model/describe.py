@@ -1,0 +1,155 @@
+"""A volume as EC2 knows it: what it is, where it is attached, how it was modified."""
+
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from burstlab.model.modification import Modification, Shape
+from burstlab.model.modification_progress import Change
+from burstlab.model.volume import DEFAULT_IOPS, Attachment, LabVolume
+from burstwatch.core.ebs.volume import baseline_iops
+
+GP3_LEAST_MIB_S: Final = 125
+RATELESS: Final = ("st1", "sc1", "standard")
+"""Types of which EC2 tells no Iops."""
+
+
+class Shown(NamedTuple):
+    """What may change under a modification, as DescribeVolumes tells it."""
+
+    volume_type: str
+    iops: int
+    throughput_mib_s: int | None
+    multi_attached: bool
+
+
+class DescribedVolume:
+    """What is told of a volume, at the moment ``at_s`` up to which it was lived."""
+
+    def __init__(self, given: LabVolume, *, volume_id: str, number: int, starts_s: int) -> None:
+        self.volume_id = volume_id
+        self.number = number
+        self.at_s = starts_s
+        self.size_gib = given.size_gib
+        self.volume_type = given.volume_type
+        self.iops = given.iops
+        self.throughput_mib_s = given.throughput_mib_s
+        self.shown_iops = given.shown_iops
+        self.tags = dict(given.tags)
+        self.created_at = given.created_at or datetime.fromtimestamp(starts_s, tz=UTC)
+        self.managed_by = given.managed_by
+        self.hidden = given.hidden
+        self.multi_attached = given.multi_attached
+        self.zone = given.zone
+        self.outpost_arn = given.outpost_arn
+        self.lacks_gp3 = given.lacks_gp3
+        self.attachment: Attachment | None = None
+        self.broken_status: str | None = None
+        self.changes: list[Change] = []
+        self._open: Change | None = None
+        self._declared: list[Modification] = []
+
+    @property
+    def status(self) -> str:
+        return self.broken_status or ("available" if self.attachment is None else "in-use")
+
+    @property
+    def baseline_iops(self) -> int:
+        """What the type sustains: by size for gp2, as provisioned otherwise."""
+        if self.volume_type == "gp2":
+            return baseline_iops(self.size_gib)
+        return self.iops or DEFAULT_IOPS[self.volume_type]
+
+    @property
+    def shape(self) -> Shape:
+        """What it is; while it is being modified, what it was (but for a size that has grown already)."""
+        return Shape(
+            volume_type=self.volume_type,
+            size_gib=self.size_gib,
+            iops=self.baseline_iops,
+            throughput_mib_s=self._gp3_mib_s(),
+            multi_attached=self.multi_attached,
+        )
+
+    @property
+    def change(self) -> Change | None:
+        """The modification in progress."""
+        return self._open
+
+    @property
+    def modification(self) -> Modification | None:
+        """The most recent modification."""
+        if self._declared and self._open is None:
+            return self._declared[-1]
+        return self.changes[-1].told_at(self.at_s) if self.changes else None
+
+    @property
+    def modifications(self) -> list[Modification]:
+        """All of them, oldest first."""
+        return [*(change.told_at(self.at_s) for change in self.changes), *self._declared]
+
+    def shown(self) -> Shown:
+        """What DescribeVolumes tells."""
+        change = self._open
+        if change is not None and change.has_reached(change.settings.target_shown_from, self.at_s):
+            target = change.target
+            return Shown(target.volume_type, target.iops, target.throughput_mib_s, target.multi_attached)
+        rate = self.shown_iops or self.baseline_iops
+        return Shown(self.volume_type, rate, self._gp3_mib_s(), self.multi_attached)
+
+    def starts_counted(self, *, with_failed: bool) -> list[datetime]:
+        """When the modifications began that a rate rule counts, oldest first."""
+        counted = (change for change in self.changes if change.counts)
+        return [
+            *(
+                change.started_at
+                for change in counted
+                if with_failed or change.state_at(self.at_s) != "failed"
+            ),
+            *(declared.started_at for declared in self._declared),
+        ]
+
+    def declare(self, modification: Modification | None) -> None:
+        """Show this modification, which changes nothing; None takes it back."""
+        self._declared = [] if modification is None else [modification]
+
+    def begin(self, change: Change) -> None:
+        """Let a modification begin; the volume must be lived up to its start."""
+        self._declared = []
+        self.changes.append(change)
+        self._open = change
+        self._follow_change()
+
+    def end_change(self, *, fails: bool) -> None:
+        """Let the modification in progress end at this moment."""
+        assert self._open is not None
+        self._open = self.changes[-1] = self._open.ended(self.at_s, fails=fails)
+        self._follow_change()
+
+    def tells_balance(self) -> bool:
+        """Whether it counts as gp2 for CloudWatch."""
+        change = self._open
+        if change is not None and change.has_reached(change.settings.balance_switches, self.at_s):
+            return change.target.is_gp2
+        return self.volume_type == "gp2"
+
+    def _follow_change(self) -> None:
+        """Become what the modification has made of the volume by now."""
+        change = self._open
+        if change is None:
+            return
+        if change.has_grown(self.at_s):
+            self.size_gib = change.target.size_gib
+        if self.at_s >= change.ends_s:
+            self._open = None
+            if not change.fails:
+                self._become(change.target)
+
+    def _become(self, target: Shape) -> None:
+        self.volume_type = target.volume_type
+        self.iops = None if target.is_gp2 else target.iops
+        self.throughput_mib_s = target.throughput_mib_s
+        self.multi_attached = target.multi_attached
+        self.shown_iops = None
+
+    def _gp3_mib_s(self) -> int | None:
+        return (self.throughput_mib_s or GP3_LEAST_MIB_S) if self.volume_type == "gp3" else None

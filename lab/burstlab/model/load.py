@@ -1,0 +1,346 @@
+"""What an application wants of its volume: reads and writes per second over time.
+
+A load is written as ``NAME[:ARGUMENT][*SCALE][+OFFSET][@KIB][%READS]``: ``steady:900``, ``docker-loop*2``,
+``nab_c0d644*32+3600`` (a packaged recording, times 32, from its second 3,600 on), ``disk.csv.gz*4`` (a file),
+``steady:900@64%100`` (operations of 64 KiB, all of them reads). Without these an operation has 16 KiB, and
+reads are the share that the load or recording says.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from burstwatch.core.ebs.volume import BURST_IOPS
+from burstwatch.core.errors import BurstwatchError
+
+NEVER_S: Final = 2**53
+OPERATION_KIB: Final = 16.0
+"""The size of an operation, where a load says nothing of it."""
+_LARGEST_KIB: Final = 256
+"""EBS counts more than this as several operations."""
+_MINUTE_S: Final = 60
+HOUR_S: Final = 3_600
+DAY_S: Final = 24 * HOUR_S
+TRACES: Final = Path(__file__).parents[1] / "traces"
+_CHANGES: Final = "".join(
+    rf"(?:\{sign}(?P<{name}>[^*+@%]+))?"
+    for sign, name in (("*", "scale"), ("+", "offset"), ("@", "kib"), ("%", "read_pct"))
+)
+_TEXT: Final = re.compile(r"(?P<name>[^:*+@%]+?)(?::(?P<argument>[^*+@%]+))?" + _CHANGES)
+_FILE: Final = re.compile(r"(?P<name>.+\.csv\.gz)" + _CHANGES)
+
+
+class LoadError(BurstwatchError):
+    """A load that cannot be used; the message names what was given and what would do."""
+
+
+class Segment(NamedTuple):
+    """Constant demand until ``until_s`` (seconds since the epoch, exclusive)."""
+
+    read_iops: float
+    write_iops: float
+    until_s: int
+
+
+class Load(Protocol):
+    """Demand over time, piecewise constant with steps of whole seconds."""
+
+    def segment(self, at_s: int, since_s: int) -> Segment:
+        """Demand at ``at_s``; ``since_s`` is when the load was put on the volume; seconds since the epoch."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """The same at any time."""
+
+    read_iops: float
+    write_iops: float
+
+    def segment(self, at_s: int, since_s: int) -> Segment:  # noqa: ARG002 - the same at any time
+        return Segment(self.read_iops, self.write_iops, NEVER_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Steps of (seconds, reads/s, writes/s), repeated from midnight UTC (``by_clock``) or from its start."""
+
+    steps: tuple[tuple[int, float, float], ...]
+    by_clock: bool = False
+
+    def segment(self, at_s: int, since_s: int) -> Segment:
+        length = sum(seconds for seconds, _, _ in self.steps)
+        into = (at_s if self.by_clock else at_s - since_s) % length
+        for seconds, reads, writes in self.steps:
+            if into < seconds:
+                return Segment(reads, writes, at_s + seconds - into)
+            into -= seconds
+        raise AssertionError("unreachable: the remainder is less than the sum of the steps")
+
+
+@dataclass(frozen=True, slots=True)
+class Adversary:
+    """Nothing, then everything: full burst from the first likely look on."""
+
+    look_s: int
+
+    def segment(self, at_s: int, since_s: int) -> Segment:
+        strikes_s = (since_s // self.look_s + 2) * self.look_s + _JUST_AFTER_S
+        return Segment(0, 0, strikes_s) if at_s < strikes_s else Segment(0, BURST_IOPS, NEVER_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recorded disk, one row per step, repeated at its end."""
+
+    step_s: int
+    read_iops: Sequence[float]
+    write_iops: Sequence[float]
+
+    def segment(self, at_s: int, since_s: int) -> Segment:
+        step, into = divmod(at_s - since_s, self.step_s)
+        row = step % len(self.read_iops)
+        return Segment(self.read_iops[row], self.write_iops[row], at_s + self.step_s - into)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Another load made ``scale`` times as strong and begun ``offset_s`` seconds in."""
+
+    load: Load
+    scale: float = 1
+    offset_s: int = 0
+
+    def segment(self, at_s: int, since_s: int) -> Segment:
+        reads, writes, until_s = self.load.segment(at_s + self.offset_s, since_s)
+        return Segment(reads * self.scale, writes * self.scale, until_s - self.offset_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaped:
+    """Another load with operations of this size, and this share of reads; None leaves the share as it is."""
+
+    load: Load
+    operation_kib: float = OPERATION_KIB
+    read_pct: float | None = None
+
+    def segment(self, at_s: int, since_s: int) -> Segment:
+        reads, writes, until_s = self.load.segment(at_s, since_s)
+        if self.read_pct is not None:
+            total = reads + writes
+            reads = total * self.read_pct / 100
+            writes = total - reads
+        return Segment(reads, writes, until_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedLoad:
+    """A synthetic load one can ask for by name; ``reason`` says what it is for."""
+
+    name: str
+    reason: str
+    build: Callable[[str], Load]
+    argument: str | None = None
+    default: str = ""
+
+
+_JUST_AFTER_S: Final = 61
+
+
+def _steady(argument: str) -> Load:
+    iops = _number(argument, "IOPS of steady", most=1_000_000)
+    return Steady(iops / 4, iops * 3 / 4)
+
+
+def _docker_loop(_: str) -> Load:
+    return Cycle(((1, 30, 870), (1, 20, 280), (1, 10, 170)))
+
+
+def _nightly_batch(argument: str) -> Load:
+    hour = _whole_number(argument, "hour of nightly-batch", most=23)
+    quiet, burst = (5.0, 15.0), (1_200.0, 1_300.0)
+    before, after = hour * HOUR_S, DAY_S - hour * HOUR_S
+    run = min(2 * HOUR_S, after)
+    steps = [
+        (2 * HOUR_S - run, *burst),
+        (before - (2 * HOUR_S - run), *quiet),
+        (run, *burst),
+        (after - run, *quiet),
+    ]
+    return Cycle(tuple(step for step in steps if step[0] > 0), by_clock=True)
+
+
+def _etcd(_: str) -> Load:
+    calm = (290, 2.0, 78.0)
+    compaction = (10, 300.0, 600.0)
+    minutes = [calm, compaction] * 11 + [(230, 2.0, 78.0), (70, 1_400.0, 1_600.0)]
+    return Cycle(tuple(minutes))
+
+
+def _ci_day(_: str) -> Load:
+    return Cycle(tuple(step for builds in _BUILDS_BY_HOUR for step in _ci_hour(builds)), by_clock=True)
+
+
+_BUILDS_BY_HOUR: Final = (0, 0, 1, 0, 0, 0, 1, 2, 3, 5, 6, 5, 2, 4, 6, 6, 5, 3, 2, 1, 1, 0, 0, 0)
+_BUILD_S: Final = 360
+
+
+def _ci_hour(builds: int) -> list[tuple[int, float, float]]:
+    """An hour with so many six-minute builds, spread evenly: checkout and cache, then compile, then quiet."""
+    if builds == 0:
+        return [(HOUR_S, 1.0, 4.0)]
+    rest = HOUR_S // builds - _BUILD_S
+    steps: list[tuple[int, float, float]] = [
+        (60, 1_900.0, 700.0),
+        (_BUILD_S - 60, 250.0, 1_250.0),
+        (rest, 1.0, 4.0),
+    ]
+    return [step for step in steps * builds if step[0] > 0]
+
+
+def _adversary(argument: str) -> Load:
+    minutes = _whole_number(argument, "look interval of adversary in minutes", most=24 * 60)
+    if minutes < 1:
+        raise LoadError(f"look interval of adversary is {argument} minutes: give at least 1")
+    return Adversary(minutes * 60)
+
+
+NAMED: Final = (
+    NamedLoad(
+        name="idle",
+        reason="no operations at all; what most volumes of a fleet do most of the time",
+        build=lambda _: Steady(0, 0),
+    ),
+    NamedLoad(
+        name="steady",
+        argument="IOPS",
+        reason="the same demand for ever, a quarter reads; the numbers can be worked out by hand",
+        build=_steady,
+    ),
+    NamedLoad(
+        name="docker-loop",
+        reason="the incident: `docker run --rm` in a loop, 3 s and 1,380 small operations a container; "
+        "at 100 IOPS of baseline the credits last for exactly 5,000 containers",
+        build=_docker_loop,
+    ),
+    NamedLoad(
+        name="nightly-batch",
+        argument="HOUR",
+        default="2",
+        reason="20 IOPS all day, then 2,500 for two hours from HOUR (UTC) on: calm whenever people look",
+        build=_nightly_batch,
+    ),
+    NamedLoad(
+        name="etcd",
+        reason="a trickle of log writes, compaction for 10 s every five minutes, defragmentation at full "
+        "burst every hour: near the baseline of a small volume, and the loss of it costs leaders",
+        build=_etcd,
+    ),
+    NamedLoad(
+        name="ci-day",
+        reason="a build host: idle nights, up to six builds of 1,500 to 2,600 IOPS an hour by day (UTC)",
+        build=_ci_day,
+    ),
+    NamedLoad(
+        name="adversary",
+        argument="MINUTES",
+        default="15",
+        reason="idle until a minute after a look that comes every MINUTES, then 3,000 IOPS until the end: "
+        "the least warning a workload can give",
+        build=_adversary,
+    ),
+)
+
+
+def parse_load(text: str) -> Load:
+    """Read a load from its short text form.
+
+    Raises:
+        LoadError: naming the text and what may stand there.
+    """
+    found = _FILE.fullmatch(text) or _TEXT.fullmatch(text)
+    if found is None:
+        raise LoadError(
+            f"load {text!r}: write NAME[:ARGUMENT][*SCALE][+OFFSET_S][@KIB][%READS], such as docker-loop"
+            " or steady:900@64"
+        )
+    parts = found.groupdict()
+    load = _named(parts["name"], parts.get("argument"), text)
+    scale = _number(parts["scale"] or "1", f"scale of load {text!r}", most=1e6)
+    offset_s = _whole_number(parts["offset"] or "0", f"offset of load {text!r} in seconds", most=366 * DAY_S)
+    load = load if (scale, offset_s) == (1, 0) else Changed(load, scale, offset_s)
+    return _shaped(load, parts["kib"], parts["read_pct"], text)
+
+
+def operation_kib(load: Load) -> float:
+    """The size of the load's operations."""
+    return load.operation_kib if isinstance(load, Shaped) else OPERATION_KIB
+
+
+def repeats_every_minute(load: Load) -> bool:
+    """Whether a load asks the same in every minute, so that like minutes can be worked out together."""
+    while isinstance(load, Changed | Shaped):
+        load = load.load
+    return isinstance(load, Cycle) and _MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
+
+
+def recordings() -> dict[str, Path]:
+    """The packaged recordings by name."""
+    return {path.name.removesuffix(".csv.gz"): path for path in sorted(TRACES.glob("*.csv.gz"))}
+
+
+def _shaped(load: Load, kib: str | None, read_pct: str | None, text: str) -> Load:
+    if kib is None and read_pct is None:
+        return load
+    size = OPERATION_KIB if kib is None else _number(kib, f"KiB of load {text!r}", most=_LARGEST_KIB)
+    if size <= 0:
+        raise LoadError(f"KiB of load {text!r} is {kib!r}: give a number above 0, at most {_LARGEST_KIB}")
+    share = None if read_pct is None else _number(read_pct, f"reads of load {text!r} in per cent", most=100)
+    return Shaped(load=load, operation_kib=size, read_pct=share)
+
+
+def _named(name: str, argument: str | None, text: str) -> Load:
+    for named in NAMED:
+        if named.name == name:
+            return named.build(_checked_argument(named, argument, text))
+    from burstlab.model.load_recording import read_recording  # noqa: PLC0415 - it builds on this module
+
+    if argument is not None:
+        raise LoadError(
+            f"load {text!r}: a recording takes no argument; scale it with *N, shift it with +SECONDS"
+        )
+    if name.endswith(".csv.gz"):
+        return read_recording(Path(name))
+    if name in recordings():
+        return read_recording(recordings()[name])
+    known = ", ".join([*(named.name for named in NAMED), *recordings()])
+    raise LoadError(
+        f"load {text!r}: {name!r} is not known; there are {known}, and any path that ends in .csv.gz"
+    )
+
+
+def _checked_argument(named: NamedLoad, argument: str | None, text: str) -> str:
+    if argument is not None and named.argument is None:
+        raise LoadError(f"load {text!r}: {named.name} takes no argument")
+    if argument is None and named.argument is not None and not named.default:
+        raise LoadError(f"load {text!r}: {named.name} needs {named.argument}, such as {named.name}:900")
+    return argument if argument is not None else named.default
+
+
+def _number(text: str, what: str, *, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not 0 <= number <= most:
+        raise LoadError(f"{what} is {text!r}: give a number from 0 to {most:g}")
+    return number
+
+
+def _whole_number(text: str, what: str, *, most: int) -> int:
+    number = _number(text, what, most=most)
+    if number != int(number):
+        raise LoadError(f"{what} is {text!r}: give a whole number")
+    return int(number)

@@ -1,0 +1,148 @@
+"""When EC2 refuses to modify a volume, or to attach one that is being modified, and in which words."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from burstlab.fake_aws.protocols import AwsError, iso
+from burstlab.model.describe import DescribedVolume
+from burstlab.model.modification import Shape, Wanted
+from burstlab.model.modification_progress import Change
+from burstlab.model.settings import LabSettings
+
+_RULES: Final = {"four_per_day": (4, timedelta(hours=24)), "six_hours": (1, timedelta(hours=6))}
+_RATE_REACHED: Final = "You've reached the maximum modification rate per volume limit."
+
+
+def check_permission(volume: DescribedVolume, settings: LabSettings) -> None:
+    """What IAM says when the caller may modify only volumes with a certain tag."""
+    needed = settings.modify_needs_tag
+    if needed is not None and volume.tags.get(needed[0]) != needed[1]:
+        raise AwsError(
+            "UnauthorizedOperation",
+            "You are not authorized to perform this operation. "
+            f"ec2:ModifyVolume on {volume.volume_id} needs the tag {needed[0]}={needed[1]}.",
+            403,
+        )
+
+
+def check_kind(volume: DescribedVolume, wanted: Wanted, settings: LabSettings) -> None:
+    """Volumes that cannot be modified, or not now, whatever their modifications so far."""
+    if volume.managed_by is not None:
+        raise AwsError(
+            settings.managed_code,
+            f"The volume '{volume.volume_id}' is managed by {volume.managed_by} and cannot be modified.",
+        )
+    other_type = wanted.volume_type not in (None, volume.volume_type)
+    if volume.multi_attached and (volume.volume_type == "io1" or other_type):
+        raise AwsError(
+            "UnsupportedOperation",
+            f"The {volume.volume_type} volume '{volume.volume_id}' has Multi-Attach enabled and cannot be "
+            "modified so.",
+        )
+    if volume.lacks_gp3 and wanted.volume_type == "gp3":
+        place = f"the Outpost '{volume.outpost_arn}'" if volume.outpost_arn else f"the zone '{volume.zone}'"
+        raise AwsError("UnsupportedOperation", f"The volume type 'gp3' is not supported in {place}.")
+    if volume.status not in ("in-use", "available"):
+        raise AwsError(
+            "IncorrectState",
+            f"Volume '{volume.volume_id}' is in state '{volume.status}'; it must be in-use or available.",
+        )
+
+
+def check_pace(volume: DescribedVolume, now: datetime, settings: LabSettings) -> None:
+    """One modification at a time, and not too many of them."""
+    last = volume.modification
+    if last is not None and not last.has_ended:
+        raise AwsError(
+            "IncorrectModificationState",
+            f"Volume {volume.volume_id} cannot be modified in modification state {last.state.upper()}",
+        )
+    most, window = _RULES[settings.modify_rule]
+    starts = sorted(volume.starts_counted(with_failed=settings.failed_counts))[-most:]
+    if len(starts) < most or starts[0] + window <= now:
+        return
+    until = iso(starts[0] + window)
+    wait = (
+        f"Wait until {until} before you can issue the next modification request for this volume."
+        if settings.rate_text == "wait_until"
+        else "Wait at least 6 hours between modifications per EBS volume."
+    )
+    message = settings.rate_message or f"{_RATE_REACHED} {wait}"
+    raise AwsError(settings.rate_code, _filled(message, volume, until))
+
+
+def check_no_op(volume: DescribedVolume, target: Shape, settings: LabSettings) -> None:
+    """A modification that changes nothing, where it is refused."""
+    if settings.no_op_code is not None and target == volume.shape:
+        raise AwsError(settings.no_op_code, f"The request changes nothing of {volume.volume_id}.")
+
+
+def check_attach(volume: DescribedVolume, settings: LabSettings) -> None:
+    """A volume is not attached while a modification of it is ``modifying``."""
+    last = volume.modification
+    if settings.attach_refused and last is not None and last.state == "modifying":
+        raise AwsError(settings.attach_code, _filled(settings.attach_message, volume, ""))
+
+
+def _filled(message: str, volume: DescribedVolume, until: str) -> str:
+    return message.replace("{volume}", volume.volume_id).replace("{until}", until)
+
+
+def check_quotas(
+    volume: DescribedVolume,
+    target: Shape,
+    *,
+    fleet: Iterable[DescribedVolume],
+    changes: Sequence[Change],
+    settings: LabSettings,
+) -> None:
+    """The account's limits on provisioned operations and on what is modified at the same time."""
+    _check_storage(target, changes, settings)
+    if target.volume_type not in ("io1", "io2"):
+        return
+    held = sum(_held_iops(other, target.volume_type) for other in fleet if other is not volume)
+    _check_iops(target, target.iops, held, "", _quota(settings, target, "iops_quota"))
+    moving = sum(_moving_iops(change.original, change.target, target.volume_type) for change in changes)
+    moved = _moving_iops(volume.shape, target, target.volume_type)
+    _check_iops(target, moved, moving, " modification", _quota(settings, target, "modify_iops_quota"))
+
+
+def _check_storage(target: Shape, changes: Sequence[Change], settings: LabSettings) -> None:
+    is_io2 = target.volume_type == "io2"
+    quota_gib = settings.io2_modify_storage_quota_gib if is_io2 else settings.modify_storage_quota_gib
+    shapes = [change.target for change in changes]
+    moving_gib = sum(shape.size_gib for shape in shapes if (shape.volume_type == "io2") == is_io2)
+    if moving_gib + target.size_gib > quota_gib:
+        raise AwsError(
+            "VolumeModificationSizeLimitExceeded",
+            "You've reached the limit on your Amazon EBS volume modification storage in this Region: "
+            f"{moving_gib} GiB are being modified, {target.size_gib} more would exceed {quota_gib}.",
+        )
+
+
+def _check_iops(target: Shape, asked_iops: int, held_iops: int, what: str, quota_iops: int) -> None:
+    if held_iops + asked_iops > quota_iops:
+        raise AwsError(
+            "MaxIOPSLimitExceeded",
+            f"You've reached the limit on your {target.volume_type}{what} IOPS in this Region: "
+            f"{held_iops} are held, {asked_iops} more would exceed {quota_iops}.",
+        )
+
+
+def _quota(settings: LabSettings, target: Shape, name: str) -> int:
+    quota: int = getattr(settings, f"{target.volume_type}_{name}")
+    return quota
+
+
+def _held_iops(volume: DescribedVolume, volume_type: str) -> int:
+    """What a volume counts for: a change is charged from its start."""
+    shape = volume.shape if volume.change is None else volume.change.target
+    return shape.iops if shape.volume_type == volume_type else 0
+
+
+def _moving_iops(original: Shape, target: Shape, volume_type: str) -> int:
+    """io2 counts what there is as well as what is asked for."""
+    if target.volume_type != volume_type:
+        return 0
+    return target.iops + (original.iops if original.volume_type == volume_type == "io2" else 0)

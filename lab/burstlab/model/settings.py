@@ -1,0 +1,207 @@
+"""What can be chosen about the lab, because AWS does not say it or because accounts differ."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, get_args, get_origin
+
+from burstlab.model.minute_history import MINUTE_S
+from burstlab.model.modification import STATES
+
+MOMENTS: Final = ("accepted", "optimizing", "completed")
+"""When something about a modification happens: with the answer, with its second state, or at its end."""
+
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "modify_outcome": ("completed", "failed", "failed_early", "stuck"),
+    "modify_rule": ("four_per_day", "six_hours"),
+    "rate_text": ("wait_until", "six_hours"),
+    "uplift": ("accepted", "linear", "completed"),
+    "target_shown_from": MOMENTS,
+    "balance_switches": MOMENTS,
+    "balance_after": ("kept", "refilled", "reset", "emptied"),
+    "balance_after_resize": ("kept", "reset", "emptied"),
+    "gp3_defaults": ("matched", "least"),
+    "dry_run_checks": ("permission", "parameters", "state", "request"),
+    "tag_condition": ("enforced", "ignored", "always refused"),
+    "type_condition": ("current", "requested", "ignored", "absent"),
+}
+_BUILT_IN: Final = frozenset(
+    (
+        "region",
+        "account_id",
+        "lag_s",
+        "lag_most_s",
+        "open_minute",
+        "large_publish",
+        "idle_publishes",
+        "balance_every_s",
+        "publishes_bytes",
+        "queued",
+        "seed",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabSettings:
+    """What is not established about AWS, or differs between accounts, and so can be chosen.
+
+    Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s`` each one's lag
+    lies between the two, by ``seed``. ``open_minute`` shows the minute that is still filling.
+    ``balance_every_s`` leaves a balance of one minute in so many seconds (300: every five minutes).
+    ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and up) publish a balance of 100,
+    ``idle_publishes=False`` silences seconds in which nothing was served; ``publishes_bytes=False`` leaves
+    the bytes of operations to whoever puts them. ``queued`` serves later what could not be served, instead of
+    losing it.
+
+    Listings. ``filter_after_page`` cuts a page of all volumes and then filters it, as EC2 may: pages come
+    short or empty, with a token; the filters named in ``filters_before_page`` (``tag:*`` for all tags) are
+    applied before the cut all the same. Each page of a listing takes ``page_latency_s``.
+
+    How a modification goes. It is ``modifying`` for at most ``modifying_s``, then ``optimizing`` for at most
+    ``modify_minutes_per_tib`` (the documents: "up to 6 hours" for 1 TiB; no volume counts as less than 16 GiB
+    or more than 4 TiB), each shortened by up to the share ``modify_spread``, by seed. ``modify_outcome``:
+    ``failed`` half-way through optimizing, ``failed_early`` before it, ``stuck`` in it until
+    ``LabFleet.end_modification``. ``uplift`` is when the new performance is felt, ``target_shown_from`` when
+    DescribeVolumes tells the new type and rates (a new size is told, and there, from optimizing on),
+    ``balance_switches`` when BurstBalance stops, or comes back. ``balance_after`` is the bucket on its return
+    to gp2: as it was, ``refilled`` at the baseline meanwhile, ``reset`` to full, or ``emptied``.
+
+    What is refused. ``modify_rule``: four starts in 24 hours, or the older one in six; ``failed_counts`` and
+    ``no_op_counts`` say what is counted, ``rate_text`` how the refusal is worded. ``modify_needs_tag`` (key
+    and value) plays an IAM condition on the caller of the API. ``gp3_defaults``: what a change to gp3 has
+    that names no rates, as the gp2 had or the least. ``io1_iops_quota`` and so on are the account's quotas.
+    ``rate_code`` and ``rate_message`` replace the words of the refusal (``{volume}`` and ``{until}`` are
+    filled in), ``attach_code`` and ``attach_message`` are those of an attachment while ``modifying``, which
+    ``attach_refused=False`` allows. ``no_op_code`` refuses a modification that changes nothing.
+
+    Conditions. ``tag_condition`` and ``type_condition`` are what ec2:ResourceTag and ec2:VolumeType do in the
+    policy of an assumed role. ``alarms_deliver`` lets alarms publish to topics with a customer key.
+
+    Read-back and events. ``record_days`` is how long a finished modification is remembered (None: for ever).
+    ``modify_event_results`` are the states that raise an event; every so manieth event (``lose_event_every``
+    and so on) is lost, comes twice, or comes after its successor. ``has_trail``: a detach is told as well.
+    """
+
+    region: str = "us-east-1"
+    account_id: str = "123456789012"
+    lag_s: float = 0.0
+    lag_most_s: float | None = None
+    open_minute: bool = False
+    large_publish: bool = False
+    idle_publishes: bool = True
+    publishes_bytes: bool = True
+    balance_every_s: int = 60
+    queued: bool = False
+    seed: int = 0
+
+    filter_after_page: bool = False
+    filters_before_page: tuple[str, ...] = ()
+    page_latency_s: float = 0.0
+
+    modifying_s: float = 60.0
+    modify_minutes_per_tib: float = 360.0
+    modify_spread: float = 0.5
+    modify_outcome: str = "completed"
+    uplift: str = "linear"
+    target_shown_from: str = "optimizing"
+    balance_switches: str = "completed"
+    balance_after: str = "kept"
+    balance_after_resize: str = "kept"
+
+    modify_rule: str = "four_per_day"
+    rate_text: str = "wait_until"
+    rate_code: str = "VolumeModificationRateExceeded"
+    rate_message: str | None = None
+    failed_counts: bool = True
+    no_op_counts: bool = True
+    no_op_code: str | None = None
+    attach_refused: bool = True
+    attach_code: str = "OperationNotPermitted"
+    attach_message: str = "Cannot attach volume {volume} when it is in modification state: MODIFYING"
+    gp3_defaults: str = "matched"
+    dry_run_checks: str = "permission"
+    modify_needs_tag: tuple[str, str] | None = None
+    tag_condition: str = "enforced"
+    type_condition: str = "current"
+    alarms_deliver: bool = True
+    managed_code: str = "UnsupportedOperation"
+    ratio_code: str = "InvalidParameterValue"
+    io1_iops_quota: int = 300_000
+    io2_iops_quota: int = 100_000
+    io1_modify_iops_quota: int = 500_000
+    io2_modify_iops_quota: int = 100_000
+    modify_storage_quota_gib: int = 500 * 1024
+    io2_modify_storage_quota_gib: int = 20 * 1024
+
+    record_days: float | None = None
+    modify_event_results: tuple[str, ...] = STATES
+    has_trail: bool = True
+    lose_event_every: int | None = None
+    double_event_every: int | None = None
+    swap_event_every: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check_metrics()
+        for name, choices in _CHOICES.items():
+            _check_choice(name, getattr(self, name), choices)
+        for result in self.modify_event_results:
+            _check_choice("modify_event_results", result, STATES)
+        for name in ("modifying_s", "modify_minutes_per_tib", "page_latency_s"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is {getattr(self, name)}: give a number, 0 or more")
+        if not 0 <= self.modify_spread <= 1:
+            raise ValueError(f"modify_spread is {self.modify_spread}: give a share, 0 to 1")
+        for name in ("lose_event_every", "double_event_every", "swap_event_every"):
+            every = getattr(self, name)
+            if every is not None and every < 1:
+                raise ValueError(f"{name} is {every}: give 1 (every event) or more, or none")
+
+    def _check_metrics(self) -> None:
+        if self.lag_s < 0 or (self.lag_most_s is not None and self.lag_most_s < self.lag_s):
+            raise ValueError(
+                f"lag_s is {self.lag_s}, lag_most_s {self.lag_most_s}: give 0 <= lag_s <= lag_most_s"
+            )
+        if self.balance_every_s < MINUTE_S or self.balance_every_s % MINUTE_S:
+            raise ValueError(f"balance_every_s is {self.balance_every_s}: give whole minutes, such as 300")
+
+
+def changed(settings: LabSettings, changes: Mapping[str, Any]) -> LabSettings:
+    """The settings with some of them changed, as JSON gives them.
+
+    Raises:
+        ValueError: naming the setting that is unknown, fixed once a fleet lives, or has a wrong value.
+    """
+    free: dict[str, Any] = {
+        field.name: field.type for field in fields(settings) if field.name not in _BUILT_IN
+    }
+    for name, value in changes.items():
+        if name in _BUILT_IN:
+            raise ValueError(f"{name} cannot be changed while the fleet lives: start another one with it")
+        if name not in free:
+            raise ValueError(f"there is no setting {name}: give some of {', '.join(free)}")
+        if not _fits(value, free[name]):
+            kind = free[name].__name__ if isinstance(free[name], type) else free[name]
+            raise ValueError(f"{name} is {value!r}: it must be {kind}")
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()
+    }
+    return replace(settings, **given)
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}: give one of {', '.join(choices)}")
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value from JSON can stand where the annotation says ``kind``."""
+    if get_origin(kind) is tuple:
+        length = None if Ellipsis in get_args(kind) else len(get_args(kind))
+        return (
+            isinstance(value, list | tuple)
+            and all(isinstance(part, str) for part in value)
+            and length in (None, len(value))
+        )
+    if get_args(kind):
+        return any(_fits(value, part) for part in get_args(kind))
+    return type(value) in ((int, float) if kind is float else (kind,))

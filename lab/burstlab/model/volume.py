@@ -1,0 +1,119 @@
+"""What a volume of the lab is given as, and what can be told of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from burstlab.model.load import Load
+
+DEFAULT_IOPS: Final = {"gp3": 3_000, "io1": 3_000, "io2": 3_000, "standard": 100, "st1": 500, "sc1": 250}
+STATUS_CODES: Final = ("Forbidden", "InternalError", "PartialData")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabVolume:
+    """A volume as it joins the fleet; what is None the fleet fills in.
+
+    An attached volume without ``instance_id`` gets an instance of its own, unless ``service_owner`` names a
+    service that owns the attachment (those have no InstanceId). ``zone`` is the region's first by default;
+    with ``lacks_gp3`` its place, the zone or the Outpost, has no gp3. ``shown_iops`` is what DescribeVolumes
+    says where that is not the truth (24 on old 8 GiB volumes). Simulation begins at ``starts_at``, with
+    ``balance_pct``.
+    """
+
+    size_gib: int
+    load: Load | str = "idle"
+    balance_pct: float = 100.0
+    volume_id: str | None = None
+    volume_type: str = "gp2"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    starts_at: datetime | None = None
+    created_at: datetime | None = None
+    attached: bool = True
+    attached_at: datetime | None = None
+    instance_id: str | None = None
+    service_owner: str | None = None
+    device: str = "/dev/xvda"
+    managed_by: str | None = None
+    hidden: bool = False
+    multi_attached: bool = False
+    shown_iops: int | None = None
+    iops: int | None = None
+    throughput_mib_s: int | None = None
+    zone: str | None = None
+    outpost_arn: str | None = None
+    lacks_gp3: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size_gib <= 65_536:  # noqa: PLR2004 - the widest range AWS has
+            raise ValueError(f"size_gib is {self.size_gib}: give 1 to 65536")
+        if not 0 <= self.balance_pct <= 100:  # noqa: PLR2004
+            raise ValueError(f"balance_pct is {self.balance_pct}: give 0 to 100")
+        if self.volume_type not in ("gp2", *DEFAULT_IOPS):
+            raise ValueError(
+                f"volume_type is {self.volume_type!r}: give one of gp2, {', '.join(DEFAULT_IOPS)}"
+            )
+        if self.service_owner is not None and self.instance_id is not None:
+            raise ValueError(
+                "give service_owner or instance_id: an attachment owned by a service shows no instance"
+            )
+        check_tags(self.tags)
+
+
+def check_tags(tags: Mapping[str, str | None]) -> None:
+    """Refuse what no XML document can hold, and AWS therefore no tag.
+
+    Raises:
+        ValueError: naming the tag and the character.
+    """
+    for key, value in tags.items():
+        for character in key + (value or ""):
+            if character < " " and character not in "\t\n\r":
+                raise ValueError(
+                    f"tag {key!r} holds U+{ord(character):04X}: AWS knows no such tag, leave it out"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What is really so at a moment, which CloudWatch shows only in part and later.
+
+    ``stalled_s`` is how long the volume was pinned to its baseline with more asked of it; ``dry_since`` is
+    None unless it is dry now, ``first_dry_at`` stays. ``ceiling_iops`` is the most it would serve right now.
+    """
+
+    volume_id: str
+    at: datetime
+    credits: float
+    burst_balance_pct: float
+    demand_iops: float
+    served_iops: float
+    ceiling_iops: int
+    first_dry_at: datetime | None
+    dry_since: datetime | None
+    stalled_s: float
+    lost_ops: float
+    backlog_ops: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Attachment:
+    """Where a volume is attached; ``instance_id`` is None where a service owns the attachment."""
+
+    instance_id: str | None
+    device: str
+    attached_at: datetime
+    service_owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFault:
+    """What GetMetricData says of this volume instead of Complete."""
+
+    status_code: str
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        if self.status_code not in STATUS_CODES:
+            raise ValueError(f"status_code is {self.status_code!r}: give one of {', '.join(STATUS_CODES)}")

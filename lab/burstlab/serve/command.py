@@ -1,0 +1,217 @@
+"""``burstlab serve`` and ``burstlab loads``."""
+
+import signal
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+from typing import Final
+
+import click
+
+from burstlab.main import HELP
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.fleet_file import mixed_volumes, read_volumes, traced_volumes
+from burstlab.model.load import NAMED, recordings
+from burstwatch.core.errors import BurstwatchError
+
+DEFAULT_PORT: Final = 5055
+
+_SERVE_EXAMPLES: Final = """\b
+Examples:
+  burstlab serve                                 a dozen mixed volumes, real time
+  burstlab serve --volumes 10000 --latency-ms 30
+  burstlab serve --fleet fleet.yaml --speed 60   a minute each second
+  burstlab serve --traces DIR --scale 4 --size 33
+  burstlab serve --as aws-check.json             as burstctl aws-check measured AWS
+  curl -s $AWS_ENDPOINT_URL/_lab/                what can be done to it while it runs
+\b
+A fleet file:
+  volumes:
+    - {size_gib: 100, load: docker-loop, tags: {Name: ci-7, "burstwatch:mode": auto}}
+    - {size_gib: 8, load: "steady:20", balance_pct: 60, count: 50}
+    - {size_gib: 100, load: idle, lacks_gp3: true}   (its zone or Outpost has no gp3)
+"""
+
+
+@click.command(context_settings=HELP, epilog=_SERVE_EXAMPLES)
+@click.option("--volumes", type=click.IntRange(1, 200_000), help="So many mixed volumes (default 12).")
+@click.option(
+    "--fleet",
+    "fleet_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The volumes of a YAML file instead.",
+)
+@click.option(
+    "--traces",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="A volume for each recording below a folder instead.",
+)
+@click.option("--size", "size_gib", type=click.IntRange(1, 16_384), default=100, help="GiB, with --traces.")
+@click.option("--scale", type=click.FloatRange(0, 1e6), default=1.0, help="Times the load, with --traces.")
+@click.option(
+    "--speed", type=float, default=1.0, show_default=True, help="Lab seconds per second; 1 to 1000."
+)
+@click.option("--start", type=click.DateTime(), help="Lab time (UTC) at the start; default now.")
+@click.option(
+    "--past-hours",
+    type=click.FloatRange(0, 14 * 24),
+    default=3.0,
+    show_default=True,
+    help="How long the fleet has lived when it starts.",
+)
+@click.option(
+    "--lag", "lag_s", type=float, default=60.0, show_default=True, help="Publication lag in seconds."
+)
+@click.option("--lag-most", "lag_most_s", type=float, help="Let the lag of a datapoint vary up to this.")
+@click.option("--open-minute", is_flag=True, help="Show the minute that is still filling.")
+@click.option(
+    "--balance-every",
+    "balance_every_s",
+    type=int,
+    default=60,
+    show_default=True,
+    help="Seconds between datapoints of BurstBalance, such as 300.",
+)
+@click.option("--idle-silent", is_flag=True, help="Idle volumes publish no datapoints.")
+@click.option("--filter-after-page", is_flag=True, help="Apply filters after a page is cut, as EC2 may.")
+@click.option("--page-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Each page takes this long.")
+@click.option(
+    "--as",
+    "report",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="REPORT",
+    help="Behave as measured in a report of burstctl aws-check; it outweighs the options above and below.",
+)
+@click.option("--queued", is_flag=True, help="Serve later what could not be served, instead of losing it.")
+@click.option(
+    "--modify-minutes-per-tib",
+    type=click.FloatRange(0),
+    default=360.0,
+    show_default=True,
+    help="How long ModifyVolume works on a 1 TiB volume, at most.",
+)
+@click.option(
+    "--balance-after",
+    type=click.Choice(["kept", "refilled", "reset", "emptied"]),
+    default="kept",
+    show_default=True,
+    help="The bucket of a volume that comes back to gp2.",
+)
+@click.option(
+    "--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Each call takes this much longer."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True, help="0: any free one."
+)
+@click.option("--region", default="us-east-1", show_default=True)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Ids, mixture and lags are the same by seed."
+)
+def serve(
+    volumes: int | None,
+    fleet_file: Path | None,
+    traces: Path | None,
+    size_gib: int,
+    scale: float,
+    speed: float,
+    start: datetime | None,
+    past_hours: float,
+    lag_s: float,
+    lag_most_s: float | None,
+    open_minute: bool,  # noqa: FBT001
+    balance_every_s: int,
+    idle_silent: bool,  # noqa: FBT001
+    filter_after_page: bool,  # noqa: FBT001
+    page_ms: float,
+    report: Path | None,
+    queued: bool,  # noqa: FBT001
+    modify_minutes_per_tib: float,
+    balance_after: str,
+    latency_ms: float,
+    port: int,
+    region: str,
+    seed: int,
+) -> None:
+    """Answer AWS clients for a simulated fleet of gp2 volumes, until Ctrl-C.
+
+    EC2 volumes and their CloudWatch metrics come from the simulation, everything else from moto. Only the
+    loopback interface is listened on.
+    """
+    if sum(given is not None for given in (volumes, fleet_file, traces)) > 1:
+        raise click.UsageError("--volumes, --fleet and --traces exclude each other: give one")
+    try:
+        clock = LabClock(start.replace(tzinfo=UTC) if start else None, speed=speed)
+        settings = LabSettings(
+            region=region,
+            lag_s=lag_s,
+            lag_most_s=lag_most_s,
+            open_minute=open_minute,
+            balance_every_s=balance_every_s,
+            idle_publishes=not idle_silent,
+            filter_after_page=filter_after_page,
+            page_latency_s=page_ms / 1000,
+            queued=queued,
+            modify_minutes_per_tib=modify_minutes_per_tib,
+            balance_after=balance_after,
+            seed=seed,
+        )
+        if report is not None:
+            settings = _as_in(report, settings)
+        starts_at = clock.now() - timedelta(hours=past_hours)
+        if fleet_file:
+            given = read_volumes(fleet_file, starts_at)
+        elif traces:
+            given = traced_volumes(traces, size_gib=size_gib, scale=scale, starts_at=starts_at)
+        else:
+            given = mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
+        fleet = LabFleet(clock, settings)
+        fleet.add_all(given)
+        _run(fleet, port, latency_ms)
+    except (BurstwatchError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _as_in(path: Path, settings: LabSettings) -> LabSettings:
+    from burstlab.serve.measured_settings import as_measured, read_report  # noqa: PLC0415 - seldom wanted
+
+    report = read_report(path)
+    changes, unknown = as_measured(report)
+    shown = ", ".join(f"{name}={value!r}" for name, value in changes.items()) or "nothing"
+    click.echo(f"as measured in {report['region']} ({report['endpoint']}): {shown}", err=True)
+    for text in unknown:
+        click.echo(f"not as measured: {text}", err=True)
+    return replace(settings, **changes)
+
+
+def _run(fleet: LabFleet, port: int, latency_ms: float) -> None:
+    from burstlab.fake_aws.server import Endpoint  # noqa: PLC0415 - brings the HTTP server
+
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with Endpoint(fleet, port=port) as lab:
+        lab.faults.set_latency(latency_ms)
+        click.echo(f"{len(fleet)} volumes, {fleet.clock.now():%Y-%m-%d %H:%M:%S} UTC", err=True)
+        click.echo(f"speed {fleet.clock.speed:g}, controls at {lab.url}/_lab/, Ctrl-C stops", err=True)
+        for name, value in lab.environment.items():
+            click.echo(f"export {name}={value}")
+        stop.wait()
+    click.echo("stopped", err=True)
+
+
+@click.command(context_settings=HELP, epilog="Example: burstlab loads")
+def loads() -> None:
+    """List what a volume can be asked to do, and why.
+
+    A load is written NAME[:ARGUMENT][*SCALE][+OFFSET_S][@KIB][%READS], such as docker-loop*2,
+    nab_c0d644*32+3600 or steady:900@64%100 (64 KiB each, all of them reads; 16 KiB where nothing is said);
+    any path that ends in .csv.gz is a recording of your own.
+    """
+    for named in NAMED:
+        shown = named.name if named.argument is None else f"{named.name}:{named.argument}"
+        default = f" (default {named.default})" if named.default else ""
+        click.echo(f"{shown}{default}\n    {named.reason}")
+    for name in recordings():
+        click.echo(f"{name}\n    a recorded disk, calm as it is: scale it, such as {name}*32")

@@ -1,0 +1,184 @@
+"""``burstlab month``: does the watchdog drift, grow or leak in a month of minutes?"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from burstlab.main import HELP
+from burstlab.soak.runner import DAY_MIN, Day, play
+from burstlab.soak.scenario import CAST
+from burstwatch.core.errors import BurstwatchError
+
+SCHEMA: Final = "burstwatch.lab.month/v1"
+_COLUMNS: Final = 80
+_WEEK: Final = 7
+_LAB_REMEMBERS_DAYS: Final = 15
+_NOTHING_ELSE_KIB: Final = 256.0
+_ROOM_FOR_KEYS: Final = 3.0
+_LONGEST_LOG_KIB: Final = 8_192.0
+"""SQLite writes it back into the ledger at 1,000 pages of 4 KiB."""
+_MORE_OBJECTS: Final = 100
+_SLOWER: Final = 1.5
+_SLOWER_MS: Final = 0.2
+_MORE_MIB: Final = 8.0
+_IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - only a folder of ours is made in it
+
+
+@click.command(context_settings=HELP, epilog="Example: burstlab month --days 7")
+@click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep the ledger in this file, which must be new. Default: none, in memory.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def month(*, days: int, keep: Path | None, as_json: bool) -> None:
+    """Run a pass at every minute of a month, and measure the watchdog at the end of each day.
+
+    The fleet is small and never quiet for long: nightly batches that are flipped and come back, builds, two
+    windows with time zones, holds, gaps, attachments, others' changes, volumes that come and go. The passes
+    are the real ones, their ledger is an SQLite file; the lab answers in the same process. Exits 1 where
+    anything drifts, grows beyond its history, or leaks.
+    """
+    if keep is not None and keep.exists():
+        raise click.ClickException(f"{keep} exists: name a new file, or move it away")
+    with quick_folder() as folder:
+        try:
+            lived = list(_lived(days, keep or folder / "ledger.db"))
+        except BurstwatchError as error:
+            raise click.ClickException(str(error)) from error
+    broken = faults_of(lived)
+    if as_json:
+        document = {"schema": SCHEMA, "days": [day.to_document() for day in lived], "broken": broken}
+        click.echo(json.dumps(document, indent=1))
+    else:
+        _show(lived, broken)
+    if broken:
+        sys.exit(1)
+
+
+@contextmanager
+def quick_folder() -> Iterator[Path]:
+    """A folder for a ledger that goes afterwards: in memory, where the system has files there.
+
+    A month is 140,000 transactions, each of which waits for the disk.
+    """
+    where = _IN_MEMORY if _IN_MEMORY.is_dir() and os.access(_IN_MEMORY, os.W_OK) else None
+    with TemporaryDirectory(prefix="burstlab-month-", dir=where) as folder:
+        yield Path(folder)
+
+
+def _lived(days: int, path: Path) -> Iterator[Day]:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("days", total=days)
+        yield from play(days, path.absolute(), report_progress=lambda: progress.advance(task))
+
+
+def faults_of(days: Sequence[Day]) -> list[str]:
+    """Every law that a day broke, or that all of them together did."""
+    return [f"day {day.number}: {fault}" for day in days for fault in _daily(day)] + list(_overall(days))
+
+
+def _daily(day: Day) -> Iterator[str]:
+    """What must be so at the end of every day."""
+    nothing = {
+        "ticks done by nobody": day.lost,
+        "seconds between the watermark and the last sweep": day.watermark_lag_s,
+        "intents that AWS knows nothing of": day.open_intents,
+        "alerts that wait": day.undelivered,
+        "alerts sent twice": day.told_twice,
+        "failures told": day.failures,
+    }
+    yield from (f"{count} {what}" for what, count in nothing.items() if count)
+    most = {"states": day.volumes + 1, "reservations": day.volumes, "deliveries": 0, "channels": 1}
+    most |= {"claimed_ticks": 4, "completed_ticks": 2, "holds": day.volumes}
+    yield from (
+        f"{day.rows[table]} rows of {table}, at most {rows} are explained"
+        for table, rows in most.items()
+        if day.rows[table] > rows
+    )
+    explained_kib = _NOTHING_ELSE_KIB + _ROOM_FOR_KEYS * day.history_kib
+    if day.ledger_kib > explained_kib:
+        yield f"the ledger has {day.ledger_kib:,.0f} KiB, its history explains {explained_kib:,.0f}"
+    if day.log_kib > _LONGEST_LOG_KIB:
+        yield f"the log beside the ledger has {day.log_kib:,.0f} KiB, at most {_LONGEST_LOG_KIB:,.0f} are due"
+
+
+def _overall(days: Sequence[Day]) -> Iterator[str]:
+    """What must not rise from the first day, or week, to the last."""
+    first, last = days[0], days[-1]
+    if last.objects > first.objects + _MORE_OBJECTS:
+        yield f"{last.objects:,} objects of the watchdog's live, {first.objects:,} did on day 1"
+    if len(days) >= 2 * _WEEK:
+        before, after = (median(day.idle_ms for day in week) for week in (days[:_WEEK], days[-_WEEK:]))
+        if after > before * _SLOWER + _SLOWER_MS:
+            yield f"a tick with nothing due takes {after:g} ms in the last week, {before:g} ms in the first"
+    if len(days) > _LAB_REMEMBERS_DAYS:
+        then = days[_LAB_REMEMBERS_DAYS]
+        if last.memory_mib > then.memory_mib + _MORE_MIB:
+            yield f"{last.memory_mib:,.0f} MiB, {then.memory_mib:,.0f} on day {then.number}"
+
+
+def _show(days: Sequence[Day], broken: Sequence[str]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=f"{len(CAST)} volumes, {len(days)} days, {len(days) * DAY_MIN:,} ticks",
+        title_justify="left",
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    for column in (
+        "day",
+        "flips",
+        "back",
+        "told",
+        "states",
+        "entries",
+        "KiB",
+        "idle ms",
+        "busy ms",
+        "objects",
+        "MiB",
+    ):
+        table.add_column(column, justify="right", no_wrap=True)
+    for day in days:
+        table.add_row(
+            f"{day.number}",
+            f"{day.flips:,}",
+            f"{day.returns:,}",
+            f"{day.told:,}",
+            f"{day.rows['states']:,}",
+            f"{day.rows['entries']:,}",
+            f"{day.ledger_kib:,.0f}",
+            f"{day.idle_ms:.2f}",
+            f"{day.busy_ms:.2f}",
+            f"{day.objects:,}",
+            f"{day.memory_mib:,.0f}",
+        )
+    console.print(table)
+    last = days[-1]
+    console.print(
+        f"At the end of every day: {sum(day.lost for day in days):,} ticks lost, at most"
+        f" {max(day.undelivered for day in days):,} alerts waiting,\n"
+        f"{max(day.open_intents for day in days):,} intents open, the watermark"
+        f" {max(day.watermark_lag_s for day in days):,} s behind the last sweep;"
+        f" {last.told_twice:,} of {last.told:,} alerts came twice.\n"
+        "KiB: the ledger's file; ms: of the processor, for a tick with nothing due and one with;\n"
+        "MiB: of this process, lab and all, which forgets after 15 days; objects: burstwatch's."
+    )
+    for law in broken:
+        console.print(f"[red]broken[/red]: {law}", soft_wrap=True)

@@ -1,0 +1,156 @@
+"""Between botocore and the adapters: answers read cheaply and page by page."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import PaginationError
+from botocore.parsers import ResponseParserError
+from botocore.utils import parse_timestamp
+
+from burstwatch.adapters.aws.xml_parser import LISTINGS, read_listing
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+    from botocore.model import OperationModel
+    from botocore.session import Session
+
+MOST_PAGES: Final = 1_000
+"""Of one listing: 500,000 volumes. A listing that goes on for longer than that does not end."""
+
+_FIRST_ERROR_STATUS: Final = 300
+
+
+def quicken(session: "Session") -> None:
+    """Make the clients of this session read instants quickly, as aware UTC datetimes.
+
+    botocore's own parser takes 20 microseconds for each, which is most of the time that it spends on an
+    answer: a page of 500 volumes takes 120 ms with it and 35 ms without.
+    """
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_instant)
+
+
+def parse_strictly(session: "Session") -> None:
+    """Make the clients of this session say of bytes that are no answer of AWS's that they are none.
+
+    botocore does so of broken XML; over other bytes its parsers stumble with whatever exception it may be,
+    which nobody takes for an answer that failed.
+    """
+    factory = session.get_component("response_parser_factory")
+    factory.create_parser = partial(_strict_parser, factory.create_parser)
+
+
+def _strict_parser(create: Callable[[str], Any], protocol: str) -> Any:
+    parser = create(protocol)
+    parser.parse = partial(_parse, parser.parse)
+    return parser
+
+
+def _parse(parse: Callable[..., Any], response: Any, shape: Any) -> dict[str, Any]:
+    try:
+        parsed = parse(response, shape)
+        if isinstance(parsed, dict):
+            return parsed
+        said = f"it is a {type(parsed).__name__}"
+    except ResponseParserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - which one depends on the bytes and on botocore's version
+        said = f"{type(error).__name__}: {error}"
+    raise ResponseParserError(f"what came is no answer of AWS's ({said})")
+
+
+def _instant(value: Any) -> datetime:
+    try:
+        if isinstance(value, int | float):
+            return datetime.fromtimestamp(value, UTC)
+        instant = datetime.fromisoformat(value)
+    except (ValueError, OverflowError):
+        instant = parse_timestamp(value)
+    return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def attach(client: "BaseClient") -> None:
+    """Make this client read metrics and listings quickly, and its errors say when their request was signed.
+
+    The first saves botocore's walk over each datapoint and each element, half of the time that an answer
+    takes; where the wire is not as expected, botocore reads the answer as ever. By the second a wrong clock
+    shows without a clock.
+    """
+    events = client.meta.events
+    service = client.meta.service_model.service_id.hyphenize()
+    if service == "cloudwatch":
+        parsed = f"before-parse.{service}.GetMetricData"
+        events.register(parsed, _read_metrics, unique_id="burstwatch-read-metrics")
+    if service == "ec2":
+        for listing in LISTINGS:
+            unique_id = f"burstwatch-read-{listing}"
+            events.register(f"before-parse.ec2.{listing}", _read_listing, unique_id=unique_id)
+    events.register(f"response-received.{service}", _note_signing, unique_id="burstwatch-note-signing")
+
+
+def _read_metrics(
+    response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object
+) -> None:
+    """Take the body as it is, instants as seconds since the epoch, and leave botocore an empty one."""
+    is_json = response_dict["headers"].get("Content-Type", "").startswith("application/x-amz-json")
+    if response_dict["status_code"] >= _FIRST_ERROR_STATUS or not is_json:
+        return
+    try:
+        answer = json.loads(response_dict["body"])
+    except (ValueError, RecursionError):
+        return  # botocore meets the same bytes next and has its own way with them
+    if isinstance(answer, dict):
+        customized_response_dict.update(answer)
+        response_dict["body"] = b"{}"
+
+
+def _read_listing(
+    operation_model: "OperationModel",
+    response_dict: dict[str, Any],
+    customized_response_dict: dict[str, Any],
+    **_: object,
+) -> None:
+    """The same for a listing of EC2's."""
+    if response_dict["status_code"] >= _FIRST_ERROR_STATUS:
+        return
+    try:
+        found, rest = read_listing(response_dict["body"], operation_model, _instant)
+    except (ValueError, OverflowError, RuntimeError):  # the last two of an instant that no clock shows
+        return
+    customized_response_dict.update(found)
+    response_dict["body"] = rest
+
+
+def _note_signing(parsed_response: dict[str, Any] | None, context: dict[str, Any], **_: object) -> None:
+    if parsed_response is None or "timestamp" not in context:
+        return
+    metadata = parsed_response.setdefault("ResponseMetadata", {})
+    if metadata.get("HTTPStatusCode", 0) >= _FIRST_ERROR_STATUS:
+        metadata["SignedAt"] = context["timestamp"]
+
+
+def pages(
+    call: Callable[..., Any], most: int = MOST_PAGES, /, *, of: str, **request: Any
+) -> Iterator[dict[str, Any]]:
+    """Every page of an operation with NextToken, each with the list that it is a page ``of``.
+
+    Raises:
+        PaginationError: a token came twice, or there are more pages than ``most``: it would never end.
+        ResponseParserError: the answer is no page; read as an empty one, a fleet would be taken for deleted.
+    """
+    seen: set[str] = set()
+    token = ""
+    for _ in range(most):
+        answer = call(**request, **({"NextToken": token} if token else {}))
+        if not isinstance(answer, dict) or not isinstance(answer.get(of), list | tuple):
+            raise ResponseParserError(f"the answer has no list of {of}")
+        yield answer
+        token = str(answer.get("NextToken") or "")
+        if not token:
+            return
+        if token in seen:
+            raise PaginationError(message=f"the token {token!r} came twice")
+        seen.add(token)
+    raise PaginationError(message=f"the list of {of} did not end after {most:,} pages")

@@ -1,0 +1,80 @@
+"""What a pass asks of AWS, counted as it is sent."""
+
+from collections import Counter
+from collections.abc import Callable
+from math import inf
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from burstwatch.adapters.aws.errors import OutOfTimeError
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+
+
+_LIMITED: Final = ("ec2:Describe", "cloudwatch:Get")
+"""What a pass reads: it can do without an answer, and reports that."""
+
+
+class CallCounter:
+    """Counts the requests of every client it is attached to, from any number of threads, and ends the reads.
+
+    ``calls`` holds each request that went out, botocore's own retries as well, under names such as
+    ``ec2:DescribeVolumes``. ``metrics_requested`` is what CloudWatch bills: the queries of each GetMetricData
+    call, once for each page, but not again for a retry, because a refused request is not billed.
+
+    After ``limit_reads`` the reads of EC2 and CloudWatch fail once the time is over, further tries of one
+    under way as well. Modifications, the ledger and deliveries are not limited.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = monotonic) -> None:
+        self._monotonic = monotonic
+        self._reads_for_s, self._reads_end_s = inf, inf
+        self._lock = Lock()
+        self._calls: Counter[str] = Counter()
+        self._metrics_requested = 0
+
+    def attach(self, client: "BaseClient") -> None:
+        """Count what this client sends; attaching twice counts once."""
+        events = client.meta.events
+        service = client.meta.service_model.service_id.hyphenize()
+        name = f"burstwatch-{id(self)}"
+        events.register(f"before-send.{service}", self._count_call, unique_id=f"{name}-calls")
+        if service == "cloudwatch":
+            asked = f"before-parameter-build.{service}.GetMetricData"
+            events.register(asked, self._count_metrics, unique_id=f"{name}-metrics")
+
+    @property
+    def calls(self) -> dict[str, int]:
+        with self._lock:
+            return dict(sorted(self._calls.items()))
+
+    @property
+    def metrics_requested(self) -> int:
+        with self._lock:
+            return self._metrics_requested
+
+    def reset(self) -> None:
+        """Begin anew, for a client that outlives one pass; reads are not limited any more."""
+        self.limit_reads(inf)
+        with self._lock:
+            self._calls.clear()
+            self._metrics_requested = 0
+
+    def limit_reads(self, seconds: float) -> None:
+        """Let no read be sent after so many seconds from now."""
+        self._reads_for_s, self._reads_end_s = seconds, self._monotonic() + seconds
+
+    def _count_call(self, event_name: str, **_: object) -> None:
+        service, operation = event_name.split(".")[1:]
+        name = f"{service}:{operation}"
+        if name.startswith(_LIMITED) and self._monotonic() >= self._reads_end_s:
+            seconds = max(0.0, self._reads_for_s)
+            raise OutOfTimeError(why=f"the {seconds:.0f} s that a pass has for its reads are over")
+        with self._lock:
+            self._calls[name] += 1
+
+    def _count_metrics(self, params: dict[str, Any], **_: object) -> None:
+        with self._lock:
+            self._metrics_requested += len(params.get("MetricDataQueries", ()))

@@ -1,0 +1,332 @@
+"""One-minute samples of volume metrics, read from CloudWatch many at a time."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice, pairwise
+from math import ceil
+from sys import float_info
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from burstwatch.adapters.aws.botocore_hooks import pages
+from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, error_codes, explain
+from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.text import printable
+
+if TYPE_CHECKING:
+    from types_boto3_cloudwatch import CloudWatchClient
+
+BATCH_SIZE: Final = 500
+"""Queries in one GetMetricData call at most. With spans up to 201 minutes the answer fits on one page."""
+
+DATAPOINTS_PER_S: Final = 150_000
+"""Our share of the 180,000 that an account may ask for in a second; AWS counts what a query could return."""
+
+CALLS_PER_S: Final = 50
+"""GetMetricData calls in a second that every account allows; newer ones have 500."""
+
+_ACTION: Final = "cloudwatch:GetMetricData"
+_BAD_REQUEST_CODES: Final = error_codes(
+    """ValidationError ValidationException InvalidParameterValue InvalidParameterValueException
+    InvalidParameterCombination InvalidParameterCombinationException MissingParameter
+    MissingRequiredParameterException ParamValidationError"""
+)
+_MOST_PAGES: Final = 100
+"""Of one call: ten million datapoints. A day of 500 metrics takes eight pages."""
+
+_MOST_CALLS_PER_BATCH: Final = 64
+"""Three bad queries among 500 are singled out in 50 calls; when all are bad, there is no use in going on."""
+
+_NAMESPACES: Final = {"VolumeId": "AWS/EBS", "InstanceId": "AWS/EC2"}
+_LIMITS: Final = dict.fromkeys(("BurstBalance", "EBSIOBalance%", "EBSByteBalance%"), (0.0, 100.0))
+_FARTHEST_S: Final = 32_503_680_000
+"""The year 3000: what is later is no time of a datapoint."""
+
+_LONGEST_SAID: Final = 400
+_LONGEST_SHOWN: Final = 40
+_TOLERANCE: Final = 0.5
+"""How far outside its limits a value may be to count as rounding, and is then moved to the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricQuery:
+    """One statistic of one metric that is published under one id alone: a volume's, or an instance's."""
+
+    subject_id: str
+    metric: str
+    stat: str
+    dimension: str = "VolumeId"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsRead:
+    """Each query is either in ``series``, perhaps empty (a gap), or in ``unread`` for a reason.
+
+    ``messages`` are what AWS says about a call as a whole.
+    """
+
+    series: Mapping[MetricQuery, Series] = field(default_factory=dict)
+    unread: Mapping[MetricQuery, AwsFailure] = field(default_factory=dict)
+    messages: Sequence[str] = ()
+
+
+class CloudWatchReader:
+    """Reads the samples of one region.
+
+    Throttling is for the client to retry, because only botocore sees each answer: build it with
+    ``Config(retries={"mode": "standard", "total_max_attempts": 5}, max_pool_connections=workers)``. It
+    waits exponentially longer each time, at random up to 20 s; a batch still refused then is unread alone.
+    """
+
+    def __init__(
+        self,
+        client: "CloudWatchClient",
+        *,
+        workers: int = 8,
+        datapoints_per_s: float = DATAPOINTS_PER_S,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._workers = workers
+        self._pace = _Pace(datapoints_per_s, monotonic, sleep)
+
+    def read(
+        self,
+        queries: Iterable[MetricQuery],
+        start_s: float,
+        end_s: float,
+        *,
+        on_batch: Callable[[], None] = lambda: None,
+    ) -> MetricsRead:
+        """The samples whose minute begins in ``[start_s, end_s)``, which is at most 15 days ago.
+
+        ``on_batch`` is called after each batch of 500 queries.
+        """
+        series: dict[MetricQuery, Series] = {}
+        unread: dict[MetricQuery, AwsFailure] = {}
+        messages: list[str] = []
+        for batch in self.read_batches(queries, start_s, end_s):
+            series.update(batch.series)
+            unread.update(batch.unread)
+            messages += batch.messages
+            on_batch()
+        return MetricsRead(series=series, unread=unread, messages=messages)
+
+    def read_batches(
+        self, queries: Iterable[MetricQuery], start_s: float, end_s: float
+    ) -> Iterator[MetricsRead]:
+        """The same, 500 queries at a time and in the order they are answered.
+
+        Neither all queries nor all samples are ever held: ``queries`` may be a generator.
+        """
+        if not start_s < end_s:
+            raise ValueError(f"the span from {start_s} to {end_s} is empty: its end must be after its start")
+        left = iter(queries)
+        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="cloudwatch")
+        running: set[Future[MetricsRead]] = set()
+        try:
+            while batch := list(islice(left, BATCH_SIZE)):
+                running.add(pool.submit(self._read_batch, batch, start_s, end_s))
+                if len(running) >= 2 * self._workers:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    yield from (each.result() for each in done)
+            for each in as_completed(running):
+                yield each.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _read_batch(self, batch: Sequence[MetricQuery], start_s: float, end_s: float) -> MetricsRead:
+        """One call, or as many as it takes to single out the queries that make it fail."""
+        series: dict[MetricQuery, Series] = {}
+        unread: dict[MetricQuery, AwsFailure] = {}
+        messages: list[str] = []
+        parts, calls = [batch], 0
+        while parts:
+            part = parts.pop()
+            calls += 1
+            try:
+                answers = self._ask(part, start_s, end_s)
+            except AWS_ERRORS as error:
+                failure = explain(error, _ACTION)
+                if failure.code in _BAD_REQUEST_CODES and len(part) > 1 and calls < _MOST_CALLS_PER_BATCH:
+                    middle = len(part) // 2
+                    parts += [part[middle:], part[:middle]]
+                else:
+                    unread.update(dict.fromkeys(part, failure))
+                continue
+            messages += answers.messages
+            for index, query in enumerate(part):
+                outcome = _outcome(query, answers.by_id.get(_query_id(index)))
+                if isinstance(outcome, Series):
+                    series[query] = outcome
+                else:
+                    unread[query] = outcome
+        return MetricsRead(series=series, unread=unread, messages=messages)
+
+    def _ask(self, part: Sequence[MetricQuery], start_s: float, end_s: float) -> "_Answers":
+        self._pace.wait_for(len(part) * ceil((end_s - start_s) / PERIOD_S))
+        return _merged(
+            pages(
+                self._client.get_metric_data,
+                _MOST_PAGES,
+                of="MetricDataResults",
+                MetricDataQueries=[_asked(index, query) for index, query in enumerate(part)],
+                StartTime=datetime.fromtimestamp(start_s, UTC),
+                EndTime=datetime.fromtimestamp(end_s, UTC),
+                ScanBy="TimestampAscending",
+            )
+        )
+
+
+class _Pace:
+    """Lets callers through no faster than AWS allows; the first goes at once."""
+
+    def __init__(
+        self, datapoints_per_s: float, monotonic: Callable[[], float], sleep: Callable[[float], None]
+    ) -> None:
+        self._datapoints_per_s = datapoints_per_s
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._lock = Lock()
+        self._next_turn = 0.0
+
+    def wait_for(self, datapoints: int) -> None:
+        with self._lock:
+            now = self._monotonic()
+            turn = max(now, self._next_turn)
+            self._next_turn = turn + max(datapoints / self._datapoints_per_s, 1 / CALLS_PER_S)
+        if turn > now:
+            self._sleep(turn - now)
+
+
+def _query_id(index: int) -> str:
+    return f"m{index}"
+
+
+def _asked(index: int, query: MetricQuery) -> dict[str, Any]:
+    """Without a unit: a wrong one would silently bring nothing."""
+    metric = {
+        "Namespace": _NAMESPACES[query.dimension],
+        "MetricName": query.metric,
+        "Dimensions": [{"Name": query.dimension, "Value": query.subject_id}],
+    }
+    return {
+        "Id": _query_id(index),
+        "MetricStat": {"Metric": metric, "Period": PERIOD_S, "Stat": query.stat},
+    }
+
+
+@dataclass(slots=True)
+class _Result:
+    """What the pages so far say about one query."""
+
+    times: list[Any] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    status: str = ""
+    messages: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Answers:
+    by_id: dict[str, _Result] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
+
+
+def _merged(answers: Iterable[Mapping[str, Any]]) -> _Answers:
+    """The pages of one call put together; the newest status of a query counts, as AWS means it."""
+    merged = _Answers()
+    for answer in answers:
+        merged.messages += _texts(answer)
+        for each in _mappings(answer, "MetricDataResults"):
+            result = merged.by_id.setdefault(str(each.get("Id", "")), _Result())
+            times, values = each.get("Timestamps", ()), each.get("Values", ())
+            is_paired = isinstance(times, list | tuple) and isinstance(values, list | tuple)
+            result.times += times if is_paired else [None]
+            result.values += values if is_paired else []
+            result.status = str(each.get("StatusCode", ""))
+            result.messages += _texts(each)
+    return merged
+
+
+def _mappings(answer: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """What of a list can be read on: an answer in JSON comes as it was sent."""
+    told = answer.get(name)
+    return [each for each in told if isinstance(each, Mapping)] if isinstance(told, list | tuple) else []
+
+
+def _texts(answer: Mapping[str, Any]) -> list[str]:
+    said = (f"{each.get('Code', '')}: {each.get('Value', '')}" for each in _mappings(answer, "Messages"))
+    return [printable(text, _LONGEST_SAID) for text in said]
+
+
+_STATUS_KINDS: Final = {
+    "PartialData": FailureKind.RETRYABLE,
+    "InternalError": FailureKind.RETRYABLE,
+    "Forbidden": FailureKind.REFUSED,
+}
+
+
+def _outcome(query: MetricQuery, result: _Result | None) -> Series | AwsFailure:
+    """The samples, or why they cannot be trusted.
+
+    Partial data is not used: what is missing is the newest part, and old samples would pass for a gap.
+    """
+    if result is None:
+        return _unread(query, "NoResult", "CloudWatch left it out of its answer")
+    if result.status != "Complete":
+        said = printable("; ".join(result.messages), _LONGEST_SAID) or "CloudWatch gives no reason"
+        kind = _STATUS_KINDS.get(result.status, FailureKind.BROKEN)
+        return _unread(query, printable(result.status, _LONGEST_SHOWN) or "NoStatusCode", said, kind)
+    if len(result.times) != len(result.values):
+        counted = f"{len(result.times)} timestamps came with {len(result.values)} values"
+        return _unread(query, "UnpairedValues", counted)
+    if not result.values:
+        return Series()
+    return _series(query, result.times, result.values)
+
+
+def _series(query: MetricQuery, times: Sequence[Any], values: Sequence[Any]) -> Series | AwsFailure:
+    """A value a little outside its limits is rounding; one far outside, or no number, discredits the rest."""
+    least, most = _LIMITS.get(query.metric, (0.0, float_info.max))
+    low, high = least - _TOLERANCE, most + _TOLERANCE
+    for value in values:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+            said = printable(repr(value), _LONGEST_SHOWN)
+            limits = f"between {least:g} and {most:g}, CloudWatch says {said}"
+            return _unread(query, "ImplausibleValue", f"{query.metric} is {limits}")
+    if min(values) < least or max(values) > most:
+        values = [min(max(value, least), most) for value in values]
+    try:
+        starts = [_start_s(instant) for instant in times]
+    except (TypeError, ValueError, OverflowError):
+        return _unread(query, "ImplausibleTime", f"{query.metric} comes with a time that is none")
+    if all(earlier < later for earlier, later in pairwise(starts)):
+        return Series(tuple(starts), tuple(values))
+    return Series.of(zip(starts, values, strict=True))
+
+
+def _start_s(instant: Any) -> int:
+    """The start of its minute: of a number as ``wire`` leaves it, or a datetime as botocore makes it.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it is no instant of this age.
+    """
+    at_s = instant.timestamp() if isinstance(instant, datetime) else instant
+    if not 0 <= at_s < _FARTHEST_S:
+        raise ValueError(f"{at_s} is no instant of this age")
+    return int(at_s) // PERIOD_S * PERIOD_S
+
+
+def _unread(query: MetricQuery, code: str, why: str, kind: FailureKind = FailureKind.BROKEN) -> AwsFailure:
+    return AwsFailure(
+        kind=kind,
+        code=code,
+        message=f"{query.metric} of {query.subject_id} cannot be used: {why}",
+        next_step="it is read again at the next look; if it lasts, compare with the CloudWatch console",
+        action=_ACTION,
+        resource=query.subject_id,
+    )

@@ -1,0 +1,382 @@
+"""What AWS refused or failed to answer, sorted, and said in one sentence that a person can act on."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from botocore import exceptions as botocore
+from botocore.parsers import ResponseParserError
+
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.text import printable
+
+AWS_ERRORS: Final = (botocore.ClientError, botocore.BotoCoreError, ResponseParserError)
+"""Everything botocore raises when a call to AWS does not succeed."""
+
+
+class OutOfTimeError(botocore.BotoCoreError):
+    """A request that was not sent, or not sent again, because there is no time left for it."""
+
+    fmt = "it was not sent: {why}"
+
+
+def error_codes(text: str) -> frozenset[str]:
+    """A set of AWS's error codes, written one after the other."""
+    return frozenset(text.split())
+
+
+class FailureKind(StrEnum):
+    """What sort of failure it is, that is: what can be done about it."""
+
+    RETRYABLE = "retryable"
+    REFUSED = "refused"
+    NO_CREDENTIALS = "no_credentials"
+    CLOCK_SKEW = "clock_skew"
+    UNREACHABLE = "unreachable"
+    NOT_FOUND = "not_found"
+    MISCONFIGURED = "misconfigured"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsFailure:
+    """One call to AWS that did not succeed; ``str()`` is a sentence with action, cause and next step.
+
+    ``code`` is AWS's error code or the name of botocore's exception. No field holds credentials, signatures
+    or an encoded authorization message. ``resource`` is what the call was about, where that is known.
+    """
+
+    kind: FailureKind
+    code: str
+    message: str
+    next_step: str
+    action: str = ""
+    resource: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.action or 'a call to AWS'} failed ({self.code}): {self.message}; {self.next_step}."
+
+
+class AwsError(BurstwatchError):
+    """A call to AWS that did not succeed, where the caller has nothing to go on with."""
+
+    def __init__(self, failure: AwsFailure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+@contextmanager
+def explained(action: str) -> Iterator[None]:
+    """Turn what botocore raises inside into an ``AwsError``."""
+    try:
+        yield
+    except AWS_ERRORS as error:
+        raise AwsError(explain(error, action)) from error
+
+
+def explain(error: Exception, action: str = "") -> AwsFailure:
+    """Sort an exception of botocore's.
+
+    Args:
+        error: One of ``AWS_ERRORS``.
+        action: What was called, such as ``ec2:DescribeVolumes``; botocore knows the operation at most.
+    """
+    if isinstance(error, botocore.ClientError):
+        return _explain_answer(error, action or error.operation_name)
+    words = _words_before_sending(error) or _words_for_silence(error) or _unexpected(str(error))
+    return AwsFailure(
+        kind=words.kind,
+        code=type(error).__name__,
+        message=words.message,
+        next_step=words.next_step,
+        action=action,
+    )
+
+
+def left_no_effect(error: Exception) -> bool:
+    """Whether a call that changes something surely changed nothing: it was refused, or never sent.
+
+    Where this is false it may have been carried out, and only asking AWS tells.
+
+    Args:
+        error: One of ``AWS_ERRORS``.
+    """
+    if not isinstance(error, botocore.ClientError):
+        return isinstance(error, _UNSENT) or _words_before_sending(error) is not None
+    code = str(error.response.get("Error", {}).get("Code") or "")
+    if code in _THROTTLED:
+        return True
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    is_aws_code = code[:1].isalpha() and code != "Unknown" and code not in _TRANSIENT
+    return is_aws_code and _BAD_REQUEST <= status < _SERVER_ERROR
+
+
+class _Words(NamedTuple):
+    kind: FailureKind
+    message: str
+    next_step: str
+
+
+_LOG_IN: Final = "log in again (such as `aws sso login`) or give other credentials (AWS_PROFILE, a role)"
+_REPORT: Final = "this is not expected, please report it with this line"
+
+_UNFETCHED_CREDENTIALS: Final = (
+    botocore.CredentialRetrievalError,
+    botocore.TokenRetrievalError,
+    botocore.SSOError,
+    botocore.LoginError,
+    botocore.MetadataRetrievalError,
+    botocore.RefreshWithMFAUnsupportedError,
+)
+_BAD_CONFIGURATION: Final = (
+    botocore.ConfigParseError,
+    botocore.ConfigNotFound,
+    botocore.InvalidConfigError,
+    botocore.InvalidRegionError,
+    botocore.UnknownRegionError,
+    botocore.InvalidEndpointConfigurationError,
+    botocore.InvalidRetryConfigurationError,
+    botocore.InvalidProxiesConfigError,
+)
+_UNSENT: Final = (
+    botocore.ParamValidationError,
+    botocore.EndpointConnectionError,
+    botocore.ConnectTimeoutError,
+    botocore.ProxyConnectionError,
+)
+
+
+def _unexpected(text: str) -> _Words:
+    return _Words(FailureKind.BROKEN, _clean(text), _REPORT)
+
+
+def _words_before_sending(error: Exception) -> _Words | None:
+    """What goes wrong before anything is sent: credentials, configuration, no time left."""
+    text = _clean(str(error))
+    match error:
+        case botocore.NoCredentialsError() | botocore.NoAuthTokenError():
+            words = _Words(FailureKind.NO_CREDENTIALS, "no AWS credentials were found", _LOG_IN)
+        case botocore.PartialCredentialsError():
+            words = _Words(FailureKind.NO_CREDENTIALS, text, "set the missing half or remove the other")
+        case _ if isinstance(error, _UNFETCHED_CREDENTIALS):
+            cause = "the AWS credentials could not be fetched or renewed"
+            words = _Words(FailureKind.NO_CREDENTIALS, cause, _LOG_IN)
+        case botocore.ProfileNotFound():
+            step = "name one that `aws configure list-profiles` shows"
+            words = _Words(FailureKind.MISCONFIGURED, text, step)
+        case botocore.NoRegionError():
+            words = _Words(FailureKind.MISCONFIGURED, "no region is set", "give --region or set AWS_REGION")
+        case OutOfTimeError():
+            step = "the next pass reads it; if it lasts, check the network, any proxy and AWS_ENDPOINT_URL"
+            words = _Words(FailureKind.UNREACHABLE, text, step)
+        case _ if isinstance(error, _BAD_CONFIGURATION):
+            step = "correct the AWS configuration or the environment"
+            words = _Words(FailureKind.MISCONFIGURED, text, step)
+        case _:
+            return None
+    return words
+
+
+_SILENCES: Final = (
+    (botocore.ReadTimeoutError, FailureKind.UNREACHABLE, "{} took the request but did not answer in time"),
+    (botocore.ConnectTimeoutError, FailureKind.UNREACHABLE, "{} could not be reached in time"),
+    (botocore.ProxyConnectionError, FailureKind.UNREACHABLE, "the proxy {} could not be reached"),
+    (botocore.SSLError, FailureKind.UNREACHABLE, "the certificate of {} was not accepted"),
+    (botocore.ConnectionClosedError, FailureKind.RETRYABLE, "{} closed the connection before it answered"),
+    (botocore.ResponseStreamingError, FailureKind.RETRYABLE, "the answer of {} broke off half-way"),
+    (botocore.ConnectionError, FailureKind.UNREACHABLE, "{} could not be reached"),
+    (botocore.HTTPClientError, FailureKind.UNREACHABLE, "{} could not be reached"),
+)
+
+
+def _words_for_silence(error: Exception) -> _Words | None:
+    """No answer, or half of one: the endpoint is the thing to name."""
+    for error_type, kind, message in _SILENCES:
+        if isinstance(error, error_type):
+            endpoint = _endpoint(error.kwargs.get("endpoint_url") or error.kwargs.get("proxy_url"))
+            step = "try again; if it lasts, check the network, any proxy, the region and AWS_ENDPOINT_URL"
+            return _Words(kind, message.format(endpoint), step)
+    return None
+
+
+def _endpoint(url: object) -> str:
+    """Where it was sent, without user, password, path or query."""
+    if not url:
+        return "the endpoint"
+    parts = urlsplit(str(url))
+    return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+
+_THROTTLED: Final = error_codes(
+    """Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException
+    RequestLimitExceeded TooManyRequestsException EC2ThrottledException LimitExceededException
+    ProvisionedThroughputExceededException SlowDown BandwidthLimitExceeded"""
+)
+_TRANSIENT: Final = error_codes(
+    """InternalError InternalFailure InternalServerError InternalServiceError InternalServiceFault
+    ServiceUnavailable ServiceUnavailableException Unavailable RequestTimeout RequestTimeoutException
+    PriorRequestNotComplete"""
+)
+_REFUSED: Final = error_codes(
+    """UnauthorizedOperation AccessDenied AccessDeniedException UnauthorizedException AuthorizationError
+    AuthorizationErrorException Blocked"""
+)
+_BAD_CREDENTIALS: Final = error_codes(
+    """ExpiredToken ExpiredTokenException InvalidClientTokenId UnrecognizedClientException AuthFailure
+    InvalidAccessKeyId InvalidToken TokenRefreshRequired MissingAuthenticationToken
+    MissingAuthenticationTokenException"""
+)
+_BAD_SIGNATURE: Final = error_codes("SignatureDoesNotMatch InvalidSignature InvalidSignatureException")
+_BAD_TIME: Final = error_codes("RequestExpired RequestTimeTooSkewed RequestInTheFuture")
+_SUSPECT_SKEW_S: Final = 240.0
+"""AWS tolerates five minutes; less than four is no reason to suspect the clock."""
+_BAD_REQUEST: Final = 400
+_SERVER_ERROR: Final = 500
+_LONGEST_MESSAGE: Final = 400
+_LONGEST_CODE: Final = 80
+
+
+def _explain_answer(error: botocore.ClientError, action: str) -> AwsFailure:
+    """Sort an error that AWS answered with."""
+    details = error.response.get("Error", {})
+    metadata = error.response.get("ResponseMetadata", {})
+    code = printable(str(details.get("Code") or ""), _LONGEST_CODE) or "Unknown"
+    text = str(details.get("Message") or "AWS gave no reason")
+    resource = None
+    if code in _REFUSED:
+        words, resource = _words_for_refusal(text, action)
+    elif code in _BAD_TIME or code in _BAD_SIGNATURE or code in _BAD_CREDENTIALS:
+        words = _words_for_credentials(code, text, metadata)
+    else:
+        words = _words_for_other(code, _clean(text), metadata)
+    return AwsFailure(
+        kind=words.kind,
+        code=code,
+        message=words.message,
+        next_step=words.next_step,
+        action=action,
+        resource=resource,
+    )
+
+
+_RAISE_QUOTA: Final = "ask for a higher quota (Service Quotas, Amazon EBS), or free some of it"
+_NOT_NOW: Final = {
+    "IncorrectModificationState": "wait until its modification is completed",
+    "VolumeModificationRateExceeded": "wait, AWS allows four modifications of a volume in 24 hours",
+    "IncorrectState": "wait until it is in-use or available",
+    "UnsupportedOperation": "change it by hand, AWS does not allow this here",
+    "MaxIOPSLimitExceeded": _RAISE_QUOTA,
+    "VolumeModificationSizeLimitExceeded": _RAISE_QUOTA,
+    "VolumeLimitExceeded": _RAISE_QUOTA,
+    "VolumeIOPSLimit": "ask for fewer IOPS, or spread them over several volumes",
+}
+"""What AWS does not do for this volume now, and what helps."""
+
+
+def _words_for_other(code: str, message: str, metadata: Mapping[str, Any]) -> _Words:
+    if code in _THROTTLED:
+        step = "try again later; if it lasts, ask AWS for a higher quota"
+        return _Words(FailureKind.RETRYABLE, f"AWS limits how often this may be called ({message})", step)
+    if code in _TRANSIENT or metadata.get("HTTPStatusCode", 0) >= _SERVER_ERROR:
+        step = "try again; if it lasts, look at the AWS Health Dashboard"
+        return _Words(FailureKind.RETRYABLE, f"AWS had a fault of its own ({message})", step)
+    if code in _NOT_NOW:
+        return _Words(FailureKind.REFUSED, message, _NOT_NOW[code])
+    if "NotFound" in code:
+        return _Words(FailureKind.NOT_FOUND, message, "check the id, the region and the account")
+    request_id = metadata.get("RequestId", "(none given)")
+    return _Words(FailureKind.BROKEN, message, f"{_REPORT} and AWS's request id {request_id}")
+
+
+_PERMISSION: Final = re.compile(
+    r"(?:User: (?P<who>\S+) )?is not authorized to perform:? (?P<action>[\w-]+:\w+)"
+    r"(?: on resource: (?P<resource>\S+))?"
+)
+_ENCODED: Final = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
+
+
+def _words_for_refusal(text: str, action: str) -> tuple[_Words, str | None]:
+    """Who may not do what, and on what, as far as AWS tells."""
+    found = _PERMISSION.search(_ENCODED.sub("", text))
+    told = found.groupdict() if found else {}
+    who, denied = told.get("who") or "this identity", told.get("action") or action
+    resource = (told.get("resource") or "").rstrip(".,") or None
+    who, denied = printable(who, _LONGEST_MESSAGE // 2), printable(denied, _LONGEST_CODE)
+    resource = printable(resource, _LONGEST_MESSAGE // 2) if resource else None
+    message = f"{who} may not call {denied}" + (f" on {resource}" if resource else "")
+    step = f"grant {denied} to it, or use credentials that have it"
+    if "explicit deny" in text:
+        message += ", an explicit deny forbids it"
+        step = "have the policy that denies it changed: no grant outweighs a deny"
+    return _Words(FailureKind.REFUSED, message, step), resource
+
+
+def _words_for_credentials(code: str, text: str, metadata: Mapping[str, Any]) -> _Words:
+    """A wrong clock looks like bad credentials, and EC2 calls a request with expired credentials expired."""
+    about_time = code in _BAD_TIME or (
+        code in _BAD_SIGNATURE and re.search(r"expired|not yet current", text) is not None
+    )
+    server_at = _server_time(metadata)
+    skew_s = _skew_s(text, metadata, server_at)
+    if about_time if skew_s is None else abs(skew_s) >= _SUSPECT_SKEW_S:
+        step = "set this machine's clock (such as `chronyc makestep`)"
+        if code == "RequestExpired" and skew_s is None:
+            step += ", or where it is right, log in again: EC2 says the same of expired credentials"
+        return _Words(FailureKind.CLOCK_SKEW, _skew_message(skew_s, server_at), step)
+    if about_time or "Expired" in code:
+        return _Words(FailureKind.NO_CREDENTIALS, "the AWS credentials have expired", _LOG_IN)
+    if code in _BAD_SIGNATURE:
+        return _Words(FailureKind.NO_CREDENTIALS, "the secret access key does not fit its id", _LOG_IN)
+    return _Words(FailureKind.NO_CREDENTIALS, "AWS does not accept these credentials", _LOG_IN)
+
+
+def _skew_message(skew_s: float | None, server_at: datetime | None) -> str:
+    aws_time = f" (AWS has {server_at:%Y-%m-%d %H:%M:%S} UTC)" if server_at else ""
+    if skew_s is None:
+        return f"AWS finds the time of the request wrong{aws_time}"
+    side = "ahead of" if skew_s > 0 else "behind"
+    return f"this machine's clock is {abs(skew_s) / 60:.0f} min {side} AWS's{aws_time}"
+
+
+_SIGNED_AT: Final = re.compile(r"(?:expired|not yet current): (\d{8}T\d{6}Z)")
+
+
+def _skew_s(text: str, metadata: Mapping[str, Any], server_at: datetime | None) -> float | None:
+    """Seconds that this machine's clock is ahead of AWS's, None where the answer does not let one tell."""
+    found = _SIGNED_AT.search(text)
+    signed = found[1] if found else metadata.get("SignedAt")
+    if signed is None or server_at is None:
+        return None
+    try:
+        signed_at = datetime.strptime(signed, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return (signed_at - server_at).total_seconds()
+
+
+def _server_time(metadata: Mapping[str, Any]) -> datetime | None:
+    try:
+        return parsedate_to_datetime(metadata.get("HTTPHeaders", {})["date"]).astimezone(UTC)
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
+
+
+_SECRETS: Final = (
+    (_ENCODED, ""),
+    (re.compile(r"The Canonical String for this request.*", re.DOTALL), ""),
+    (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}\b"), r"\1…"),
+    (re.compile(r"(?i)(token|signature|credential|authorization)[=:]\s*\S+"), r"\1 …"),
+)
+
+
+def _clean(text: str) -> str:
+    """AWS's words as part of a sentence: one line, of bearable length, nothing secret in it."""
+    for pattern, instead in _SECRETS:
+        text = pattern.sub(instead, text)
+    return printable(text, _LONGEST_MESSAGE).rstrip(".;: ") or "AWS gave no reason"

@@ -1,0 +1,236 @@
+"""A region's prices as AWS's price list has them; where it does not say, the built-in ones, and that is said.
+
+What the Price List API calls things: io1 is ``piops``; every region but us-east-1 puts a prefix to its usage
+types (``EUC1-EBS:VolumeUsage.gp3``); io2 counts storage in ``GB-month`` and not ``GB-Mo``, and each tier of
+its IOPS is a product of its own; throughput of gp3 costs 1,024 times as much as it seems, for GiB/s. Local
+Zones and Outposts stand among the rows of their region, reserved terms among the others, and each product is
+JSON inside JSON.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from math import isfinite
+from typing import Any, Final
+
+from burstwatch.adapters.aws.botocore_hooks import pages
+from burstwatch.adapters.aws.errors import AWS_ERRORS, explain
+from burstwatch.core.ebs.pricing import US_EAST_1, PriceTable, TypePrice, VolumeType
+from burstwatch.core.text import printable
+
+ENDPOINT_REGION: Final = "us-east-1"
+"""The API has endpoints in three regions only; each knows the prices of all."""
+
+_ACTION: Final = "pricing:GetProducts"
+_PAGE_SIZE: Final = 100
+_PRICES: Final = "priceDimensions"
+_LONGEST_FAULT: Final = 300
+_STORAGE: Final = "Storage"
+_IOPS: Final = "System Operation"
+_THROUGHPUT: Final = "Provisioned Throughput"
+_GIB_UNITS: Final = {"gb-mo": 1.0, "gb-month": 1.0}
+_IOPS_UNITS: Final = {"iops-mo": 1.0, "iops-month": 1.0}
+_MIB_S_UNITS: Final = {"gibps-mo": 1 / 1024, "gibps-month": 1 / 1024, "mibps-mo": 1.0, "mibps-month": 1.0}
+_UNITS: Final = {_STORAGE: _GIB_UNITS, _IOPS: _IOPS_UNITS, _THROUGHPUT: _MIB_S_UNITS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricesRead:
+    """The prices to reckon with; ``faults`` say what of them is not the region's own, and why."""
+
+    table: PriceTable
+    region: str
+    faults: Sequence[str] = ()
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether nothing of it comes from AWS's price list."""
+        return self.table is US_EAST_1
+
+
+@dataclass(frozen=True, slots=True)
+class _Price:
+    usd: float
+    published_on: date
+
+
+class _Unreadable(Exception):  # noqa: N818 - a row that says something else than we know, no error of ours
+    """Why a row of the list gives no price."""
+
+
+def read_prices(client: Any, region: str) -> PricesRead:
+    """What volumes cost in ``region``; never fails, but says so where it had to fall back.
+
+    Args:
+        client: of the service ``pricing``, in ``ENDPOINT_REGION``.
+        region: the volumes' own.
+    """
+    found: dict[tuple[str, str], _Price] = {}
+    faults: list[str] = []
+    try:
+        for family in (_STORAGE, _IOPS, _THROUGHPUT):
+            found |= _prices_of(client, region, family, faults)
+    except AWS_ERRORS as error:
+        return _fallen_back(region, str(explain(error, _ACTION)))
+    if not found:
+        return _fallen_back(region, "; ".join(faults) or f"AWS's price list has no volumes of {region}")
+    by_type: dict[VolumeType, TypePrice] = {}
+    for kind in VolumeType:
+        listed = _type_price(kind, found)
+        if listed is None:
+            faults.append(
+                f"AWS's price list of {region} is not complete for {kind}: {_built_in_words()} stand in"
+            )
+        by_type[kind] = listed or US_EAST_1.by_type[kind]
+    as_of = min(price.published_on for price in found.values())
+    return PricesRead(
+        table=PriceTable(region=region, as_of=as_of, by_type=by_type), region=region, faults=tuple(faults)
+    )
+
+
+def _fallen_back(region: str, why: str) -> PricesRead:
+    elsewhere = "" if region == US_EAST_1.region else f"; {region} may cost more"
+    fault = f"{_built_in_words()} are used, they may have changed{elsewhere}: {why}"
+    return PricesRead(table=US_EAST_1, region=region, faults=(fault,))
+
+
+def _built_in_words() -> str:
+    return f"the built-in prices of {US_EAST_1.region} of {US_EAST_1.as_of:%Y-%m-%d}"
+
+
+def _prices_of(client: Any, region: str, family: str, faults: list[str]) -> dict[tuple[str, str], _Price]:
+    """The prices of one product family by family and usage type; what is odd goes to ``faults``."""
+    found: dict[tuple[str, str], _Price] = {}
+    for product in _products(client, region, family, faults):
+        name = _own_usage(product, region)
+        if name is None or not _is_wanted(family, name):
+            continue
+        try:
+            price = _read_price(product, family)
+        except _Unreadable as why:
+            faults.append(printable(f"AWS's price list, {name} in {region}: {why}", _LONGEST_FAULT))
+            continue
+        known = found.get((family, name))
+        if known is None or price.usd > known.usd:
+            found[family, name] = price
+    return found
+
+
+def _products(client: Any, region: str, family: str, faults: list[str]) -> Iterator[Mapping[str, Any]]:
+    filters = {"productFamily": family, "regionCode": region}
+    answers = pages(
+        client.get_products,
+        of="PriceList",
+        ServiceCode="AmazonEC2",
+        FormatVersion="aws_v1",
+        MaxResults=_PAGE_SIZE,
+        Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
+    )
+    for answer in answers:
+        for text in answer["PriceList"]:
+            try:
+                product = json.loads(text)
+            except (TypeError, ValueError, RecursionError):
+                product = None
+            fault = f"AWS's price list, {family} in {region}: a product is not readable"
+            if isinstance(product, dict):
+                yield product
+            elif fault not in faults:
+                faults.append(fault)
+
+
+def _own_usage(product: Mapping[str, Any], region: str) -> str | None:
+    """What is used, without the region's prefix; None where it is not for volumes of the region itself."""
+    told = _part(product, "product", "attributes")
+    usage = str(told.get("usagetype", ""))
+    prefix, mark, name = usage.partition("EBS:")
+    is_own = told.get("locationType") == "AWS Region" and told.get("regionCode", region) == region
+    return name if mark and is_own and prefix.count("-") <= 1 else None
+
+
+def _is_wanted(family: str, name: str) -> bool:
+    return any((family, name) in names for names in _NAMES.values())
+
+
+_NAMES: Final = {
+    VolumeType.GP2: ((_STORAGE, "VolumeUsage.gp2"),),
+    VolumeType.GP3: (
+        (_STORAGE, "VolumeUsage.gp3"),
+        (_IOPS, "VolumeP-IOPS.gp3"),
+        (_THROUGHPUT, "VolumeP-Throughput.gp3"),
+    ),
+    VolumeType.IO1: ((_STORAGE, "VolumeUsage.piops"), (_IOPS, "VolumeP-IOPS.piops")),
+    VolumeType.IO2: (
+        (_STORAGE, "VolumeUsage.io2"),
+        (_IOPS, "VolumeP-IOPS.io2"),
+        (_IOPS, "VolumeP-IOPS.io2.tier2"),
+        (_IOPS, "VolumeP-IOPS.io2.tier3"),
+    ),
+}
+"""What makes up the price of a type; storage, then its IOPS from the lowest tier up, then throughput."""
+
+
+def _read_price(product: Mapping[str, Any], family: str) -> _Price:
+    """The one price on demand of a product, for a unit we know.
+
+    Raises:
+        _Unreadable: there is none, or more than one, or it is for something else.
+    """
+    terms = _part(product, "terms", "OnDemand")
+    dimensions = [_part(of, name) for key in terms for of in [_part(terms, key, _PRICES)] for name in of]
+    found: set[float] = set()
+    for each in dimensions:
+        factor = _UNITS[family].get(str(each.get("unit", "")).lower())
+        if factor is None:
+            raise _Unreadable(f"it is for {each.get('unit')!r}, which is not known")
+        text = _part(each, "pricePerUnit").get("USD")
+        if text is None:
+            raise _Unreadable("it is not in dollars")
+        found.add(_number(text) * factor)
+    found.discard(0.0)  # what is included is listed as well, for nothing
+    if len(found) != 1:
+        raise _Unreadable(f"it has {len(found)} prices, not one")
+    return _Price(found.pop(), _published_on(product))
+
+
+def _part(told: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """What stands below these names, one below the other; nothing, where that is something else."""
+    for name in names:
+        value = told.get(name)
+        told = value if isinstance(value, Mapping) else {}
+    return told
+
+
+def _number(text: Any) -> float:
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        value = -1.0
+    if not (isfinite(value) and value >= 0):
+        raise _Unreadable(f"{text!r} is no price")
+    return value
+
+
+def _published_on(product: Mapping[str, Any]) -> date:
+    text = str(product.get("publicationDate", ""))
+    try:
+        return datetime.fromisoformat(text).date()
+    except ValueError:
+        raise _Unreadable(f"it was published on {text!r}, which is no date") from None
+
+
+def _type_price(kind: VolumeType, found: Mapping[tuple[str, str], _Price]) -> TypePrice | None:
+    """The price of a type, with what is included as ever; None where a part of it is missing."""
+    known = US_EAST_1.by_type[kind]
+    parts = [found.get(name) for name in _NAMES[kind]]
+    usd = [part.usd for part in parts if part is not None]
+    if len(usd) < len(parts):
+        return None
+    tiers = tuple((above, usd[1 + place]) for place, (above, _) in enumerate(known.iops_tiers))
+    return replace(
+        known,
+        usd_per_gib=usd[0],
+        iops_tiers=tiers,
+        usd_per_mib_s=round(usd[-1], 9) if known.free_mib_s else 0.0,
+    )

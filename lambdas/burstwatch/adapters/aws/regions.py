@@ -1,0 +1,19 @@
+"""The regions of an account."""
+
+from typing import TYPE_CHECKING
+
+from burstwatch.adapters.aws.errors import explained
+
+if TYPE_CHECKING:
+    from types_boto3_ec2 import EC2Client
+
+
+def enabled_regions(client: "EC2Client") -> list[str]:
+    """Every region that is enabled for the account, by name.
+
+    Raises:
+        AwsError: AWS does not say.
+    """
+    with explained("ec2:DescribeRegions"):
+        told = client.describe_regions(AllRegions=False).get("Regions", ())
+        return sorted(each["RegionName"] for each in told if each.get("RegionName"))

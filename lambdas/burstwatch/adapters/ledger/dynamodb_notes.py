@@ -1,0 +1,45 @@
+"""What a function must still know after a cold start: a few small texts in the ledger's table."""
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from burstwatch.adapters.ledger.dynamodb_table import Client, Condition, Table
+
+_PARTITION: Final = "notes"
+_ANY: Final = Condition("")
+
+
+class Remembers(Protocol):
+    """Keeps texts for the next cold start."""
+
+    def read(self, name: str) -> str | None: ...
+
+    def write(self, name: str, body: str) -> None: ...
+
+
+class Notes:
+    """Texts by name; the last word counts."""
+
+    def __init__(
+        self, client: Client, table_name: str, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._table = Table(client, table_name, workers=1, sleep=sleep)
+
+    def read(self, name: str) -> str | None:
+        """What was noted last.
+
+        Raises:
+            LedgerError: the table cannot be read.
+        """
+        item = self._table.get((_PARTITION, name))
+        with self._table.readable():
+            return None if item is None else str(item["body"])
+
+    def write(self, name: str, body: str) -> None:
+        """Note it, in place of what was noted before.
+
+        Raises:
+            LedgerError: the table cannot be written.
+        """
+        self._table.put({"pk": _PARTITION, "sk": name, "body": body}, _ANY)

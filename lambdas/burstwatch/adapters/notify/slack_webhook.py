@@ -1,0 +1,231 @@
+"""A Slack incoming webhook: one message at a time and a second apart, its answers read for what they mean."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any, Final, Protocol
+from urllib.error import URLError
+from urllib.request import OpenerDirector, ProxyHandler, Request
+
+from burstwatch.adapters.aws.http_deadline import TimedHttpHandler, TimedHttpsHandler
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.text import printable
+
+SPACING_S: Final = 1.0
+"""Slack takes one message a second from a webhook."""
+LONGEST_WAIT_S: Final = 30.0
+
+_TIMEOUT_S: Final = 5.0
+"""Of one whole exchange: connecting, TLS and every byte of the answer."""
+
+_LONGEST_REASON: Final = 150
+
+_ADDRESS: Final = re.compile(
+    r"(https://([A-Za-z0-9-]{1,63}\.)*[A-Za-z0-9-]{1,63}|http://(127\.[0-9.]{5,11}|localhost|\[::1\]))"
+    r"(:[0-9]{1,5})?/[A-Za-z0-9._~/%-]{0,500}"
+)
+"""https:// anywhere; http:// only to this machine, for the lab."""
+_CODE: Final = re.compile(r"[a-z_]{1,60}")
+
+_NEW_WEBHOOK: Final = "make a new incoming webhook in Slack and store its address in place of the old one"
+_OUR_FAULT: Final = "this is a fault in burstwatch: report it with the alert's id"
+_ASK_ADMIN: Final = (
+    "ask an administrator of the workspace to let this webhook post there, or choose another channel"
+)
+_NEXT_STEPS: Final = {
+    "action_prohibited": _ASK_ADMIN,
+    "channel_is_archived": "unarchive the channel, or make a webhook for another one",
+    "channel_not_found": "the channel is gone: make a webhook for another one and store its address",
+    "invalid_blocks": _OUR_FAULT,
+    "invalid_blocks_format": _OUR_FAULT,
+    "invalid_payload": _OUR_FAULT,
+    "invalid_token": _NEW_WEBHOOK,
+    "missing_text_or_fallback_or_attachments": _OUR_FAULT,
+    "msg_blocks_too_long": _OUR_FAULT,
+    "no_active_hooks": _NEW_WEBHOOK,
+    "no_service": _NEW_WEBHOOK,
+    "no_service_id": _NEW_WEBHOOK,
+    "no_team": _NEW_WEBHOOK,
+    "no_text": _OUR_FAULT,
+    "posting_to_general_channel_denied": _ASK_ADMIN,
+    "team_disabled": "the workspace is disabled: make a webhook in another one and store its address",
+    "user_not_found": _NEW_WEBHOOK,
+}
+
+
+class PauseError(BurstwatchError):
+    """The next turn is farther off than one may wait."""
+
+    def __init__(self, pause_s: float) -> None:
+        super().__init__(f"the next turn is {pause_s:.0f} s off")
+        self.pause_s = pause_s
+
+
+class Turns(Protocol):
+    """Spaces messages out, among all who send to one webhook."""
+
+    def take(self, longest_s: float) -> float:
+        """Take the next turn, and say how many seconds it is off.
+
+        Raises:
+            PauseError: it is more than ``longest_s`` off; it is not taken.
+        """
+        ...
+
+    def put_off(self, seconds: float) -> None:
+        """Let there be no turn for so long."""
+        ...
+
+
+class LocalTurns:
+    """Turns of this process alone."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._free_at_s = clock()
+
+    def take(self, longest_s: float) -> float:
+        now_s = self._clock()
+        turn_s = max(now_s, self._free_at_s)
+        if turn_s - now_s > longest_s:
+            raise PauseError(turn_s - now_s)
+        self._free_at_s = turn_s + SPACING_S
+        return turn_s - now_s
+
+    def put_off(self, seconds: float) -> None:
+        self._free_at_s = max(self._free_at_s, self._clock() + seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What Slack said, in its own short words."""
+
+    status: int
+    body: str
+    retry_after_s: float
+
+    @property
+    def code(self) -> str | None:
+        return self.body if _CODE.fullmatch(self.body) else None
+
+
+class Webhook:
+    """Posts messages; the address is a secret and stands in no error."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        turns: Turns | None = None,
+        open_url: Callable[..., Any] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Check the address; without ``turns`` nobody else sends to it.
+
+        Raises:
+            ChannelError: it is neither https:// nor, for the lab, http:// to this machine.
+        """
+        if not _ADDRESS.fullmatch(url):
+            message = (
+                "the Slack webhook's address (a secret, so not shown) is not an https:// one: copy it again"
+            )
+            raise ChannelError(message, is_permanent=True)
+        self._url = url
+        self._turns = turns or LocalTurns(clock)
+        self._open_url = open_url or _opener(is_local=url.startswith("http://")).open
+        self._sleep = sleep
+        self._clock = clock
+
+    def post(self, payload: Mapping[str, Any], *, longest_wait_s: float = LONGEST_WAIT_S) -> None:
+        """Post one message, waiting for its turn and for pauses that Slack asks for.
+
+        Raises:
+            ChannelError: Slack did not take it, or not in time.
+        """
+        body = json.dumps(payload).encode()
+        until_s = self._clock() + longest_wait_s
+        while True:
+            self._wait_for_turn(until_s, longest_wait_s)
+            answer = self._send(body)
+            if answer.status != 429:  # noqa: PLR2004 - too many requests
+                break
+            self._turns.put_off(answer.retry_after_s)
+        if (fault := _fault(answer)) is not None:
+            raise fault
+
+    def _wait_for_turn(self, until_s: float, longest_wait_s: float) -> None:
+        try:
+            wait_s = self._turns.take(until_s - self._clock())
+        except PauseError as pause:
+            message = (
+                f"Slack takes the next message in {pause.pause_s:.0f} s, and this one may wait"
+                f" {max(0.0, longest_wait_s):.0f} s; it is tried again later"
+            )
+            raise ChannelError(message, is_permanent=False) from None
+        if wait_s > 0:
+            self._sleep(wait_s)
+
+    def _send(self, body: bytes) -> _Answer:
+        request = Request(  # noqa: S310 - the scheme was checked
+            self._url,
+            data=body,
+            headers={"Content-Type": "application/json; charset=utf-8", "User-Agent": "burstwatch"},
+            method="POST",
+        )
+        try:
+            with self._open_url(request, timeout=_TIMEOUT_S) as response:
+                return _read(response)
+        except (OSError, HTTPException) as error:
+            message = f"Slack was not reached ({_reason(error)}); it is tried again"
+            raise ChannelError(message, is_permanent=False) from None
+
+
+def _opener(*, is_local: bool) -> OpenerDirector:
+    """Takes any answer as an answer: with no handler for redirects and errors none is followed or raised."""
+    opener = OpenerDirector()
+    for handler in (ProxyHandler({} if is_local else None), TimedHttpHandler(), TimedHttpsHandler()):
+        opener.add_handler(handler)
+    return opener
+
+
+def _read(response: Any) -> _Answer:
+    asked = response.headers.get("Retry-After", "")
+    pause_s = float(asked) if re.fullmatch(r"\d{1,6}", asked) else 0.0
+    said = response.read(200).decode("utf-8", "replace").strip()
+    return _Answer(status=response.status, body=said, retry_after_s=max(SPACING_S, pause_s))
+
+
+def _reason(error: OSError | HTTPException) -> str:
+    """What went wrong, without anything the other side could have echoed."""
+    if not isinstance(error, OSError):
+        return "the answer was not HTTP"
+    return printable(str(error.reason if isinstance(error, URLError) else error), _LONGEST_REASON)
+
+
+def _fault(answer: _Answer) -> ChannelError | None:
+    """What an answer other than 429 means; Slack explains itself by a code in the body."""
+    said = f"HTTP {answer.status}" + (f", {answer.code}" if answer.code else "")
+    if answer.code in _NEXT_STEPS:
+        message = f"Slack refused the alert ({said}): {_NEXT_STEPS[answer.code]}"
+        return ChannelError(message, is_permanent=True)
+    match answer.status // 100:
+        case 2 if answer.body == "ok":
+            return None
+        case 2:
+            message = f"the answer ({said}) is not Slack's ok; check what is at the webhook's address"
+            return ChannelError(message, is_permanent=False)
+        case 3:
+            message = (
+                f"the webhook's address redirects ({said}), which is not followed; copy it again from Slack"
+            )
+            return ChannelError(message, is_permanent=True)
+        case 4:
+            message = f"Slack refused the alert ({said}); check the webhook in Slack's settings"
+            return ChannelError(message, is_permanent=True)
+        case _:
+            return ChannelError(f"Slack failed ({said}); it is tried again", is_permanent=False)

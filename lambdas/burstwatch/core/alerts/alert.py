@@ -1,0 +1,588 @@
+"""Alerts: what is sent to people about a volume, and its words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final, Self
+
+from burstwatch.core import stored_values
+from burstwatch.core.alerts.drain_message import cause_sentences, describe_fall
+from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.drain_cause import Fall
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.forecast import standing_words
+from burstwatch.core.buckets.sparkline import describe_course
+from burstwatch.core.ebs.display_name import claim_of, cluster_of, name_of, place_words
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.location import Place
+from burstwatch.core.text import format_instant, format_roughly, format_time, format_when
+
+SCHEMA: Final = "burstwatch.alert/v1"
+_MOST_NAMED_IN_DIGEST: Final = 20
+_COMMANDS: Final = ("aws ", "burstctl ")
+_A_MINUTE_S: Final = 60
+_FAR_S: Final = 2 * 3600
+"""Farther off than this, the estimate matters less than the bound and comes second."""
+
+
+class AlertKind(StrEnum):
+    """Each has a page of the same name in runbooks/."""
+
+    DRAINING = "BurstBalanceDraining"
+    EXHAUSTED = "BurstBalanceExhausted"
+    RECOVERED = "BurstBalanceRecovered"
+    TELEMETRY_GAP = "TelemetryGap"
+    HOST_STALL = "HostStallReported"
+    FLIPPED = "VolumeFlipped"
+    FLIPPED_BACK = "VolumeFlippedBack"
+    FLIP_REFUSED = "FlipRefused"
+    FLIP_FAILED = "FlipFailed"
+    FLIP_STUCK = "FlipStuck"
+    LEFT_ON_TARGET = "LeftOnTarget"
+    CHANGED_BY_OTHERS = "VolumeChangedByOthers"
+    CRITICAL_ON_BURST = "CriticalVolumeOnBurstStorage"
+    WINDOW_STARTING = "WindowStarting"
+    WINDOW_MISSED = "WindowMissed"
+    POLICY_REJECTED = "PolicyRejected"
+    DIGEST = "AlertDigest"
+
+
+_LEADS: Final[Mapping[str, str]] = {
+    AlertKind.HOST_STALL: "host stalled",
+    AlertKind.FLIPPED: "flipped",
+    AlertKind.FLIPPED_BACK: "flipped back",
+    AlertKind.FLIP_REFUSED: "flip refused",
+    AlertKind.FLIP_FAILED: "flip failed",
+    AlertKind.FLIP_STUCK: "flip stuck",
+    AlertKind.LEFT_ON_TARGET: "left on target",
+    AlertKind.CHANGED_BY_OTHERS: "changed by others",
+    AlertKind.CRITICAL_ON_BURST: "at risk",
+    AlertKind.WINDOW_STARTING: "window",
+    AlertKind.WINDOW_MISSED: "window missed",
+}
+"""The alerts about something that happened, and what their titles begin with."""
+
+_AS_IT_SHOULD: Final = frozenset({AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING})
+_ABOUT_BALANCE: Final = frozenset(
+    {AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.RECOVERED, AlertKind.TELEMETRY_GAP}
+)
+
+_KEYS: Final[Mapping[str, Sequence[str]]] = {
+    "volume": (
+        "volume_id",
+        "name",
+        "called",
+        "claim",
+        "namespace",
+        "cluster",
+        "volume_type",
+        "size_gib",
+        "instance_id",
+        "instance_name",
+        "device",
+        "region",
+        "account",
+    ),
+    "reading": (
+        "burst_balance_pct",
+        "credits",
+        "baseline_iops",
+        "datapoint_at",
+        "datapoint_age_s",
+        "unknown_reason",
+        "unknown_because",
+    ),
+    "forecast": (
+        "drain_per_s",
+        "time_to_empty_s",
+        "soonest_empty_s",
+        "earliest_s",
+        "latest_s",
+        "time_to_empty_at",
+        "soonest_empty_at",
+        "earliest_at",
+        "latest_at",
+    ),
+}
+"""What receivers rely on finding in each alert."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One message; ``alert_id`` is the same whenever the same alert is sent again.
+
+    ``level`` is the volume's, whatever the alert is about. ``volume_id`` is None for an alert about a window
+    or about the watchdog itself. The mappings hold JSON values only; ``volume``, ``reading`` and ``forecast``
+    always have all their keys, with None for what is not known.
+    """
+
+    alert_id: str
+    kind: AlertKind
+    level: Level
+    previous_level: Level
+    volume_id: str | None
+    time_s: int
+    is_reminder: bool = False
+    volume: Mapping[str, Any] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    forecast: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    action: str | None = None
+    runbook: str | None = None
+    console_url: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, keys in _KEYS.items():
+            object.__setattr__(self, name, dict.fromkeys(keys) | dict(getattr(self, name)))
+
+    def to_document(self) -> dict[str, Any]:
+        """The alert in the schema ``burstwatch.alert/v1``."""
+        return {
+            "schema": SCHEMA,
+            "alert_id": self.alert_id,
+            "kind": str(self.kind),
+            "level": str(self.level),
+            "previous_level": str(self.previous_level),
+            "is_reminder": self.is_reminder,
+            "volume": dict(self.volume),
+            "reading": dict(self.reading),
+            "forecast": dict(self.forecast),
+            "evidence": dict(self.evidence),
+            "action": self.action,
+            "runbook": self.runbook,
+            "console_url": self.console_url,
+            "time": format_instant(self.time_s),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_document``."""
+        return cls(
+            alert_id=stored_values.text(document["alert_id"]),
+            kind=AlertKind(document["kind"]),
+            level=Level(document["level"]),
+            previous_level=Level(document["previous_level"]),
+            volume_id=_TEXT(document["volume"].get("volume_id")),
+            time_s=int(stored_values.instant(datetime.fromisoformat(document["time"]).timestamp())),
+            is_reminder=stored_values.flag(document["is_reminder"]),
+            volume=_facts(document["volume"]),
+            reading=_facts(document["reading"]),
+            forecast=_facts(document["forecast"]),
+            evidence=stored_values.mapping(document["evidence"]),
+            **{key: _TEXT(document[key]) for key in ("action", "runbook", "console_url")},
+        )
+
+
+_TEXT: Final = stored_values.or_none(stored_values.text)
+_NUMBER: Final = stored_values.or_none(stored_values.number)
+
+
+def _facts(document: Any) -> Mapping[str, Any]:
+    """Facts about a volume, of which those that are compared or counted are numbers."""
+    facts = stored_values.mapping(document)
+    for name, value in facts.items():
+        if name in _NUMBERS or name.endswith("_s"):
+            _NUMBER(value)
+    return facts
+
+
+_NUMBERS: Final = frozenset({"burst_balance_pct", "credits", "baseline_iops", "size_gib", "drain_per_s"})
+
+
+def urgency(alert: Alert) -> Level:
+    """How pressing it is: what went as it should is ok, what waits for people is a warning at least."""
+    if alert.kind in _AS_IT_SHOULD:
+        return Level.OK
+    if alert.kind in _LEADS:
+        return max(alert.level, Level.WARNING, key=lambda level: level.rank)
+    return alert.level
+
+
+def alert_id(subject: str, kind: AlertKind, revision: int) -> str:
+    """The same for the same subject, kind and revision of the ledger; different otherwise."""
+    return sha256(f"{subject}\n{kind}\n{revision}".encode()).hexdigest()[:32]
+
+
+def describe_volume(volume: Volume, place: Place) -> dict[str, Any]:
+    """The volume as alerts carry it; ``name`` is its Name tag, ``called`` what people call it."""
+    return {
+        "volume_id": volume.volume_id,
+        **describe_names(volume),
+        "volume_type": volume.volume_type,
+        "size_gib": volume.size_gib,
+        "instance_id": volume.instance_id,
+        "instance_name": volume.instance_name,
+        "device": volume.device,
+        "region": place.region,
+        "account": place.account,
+    }
+
+
+def describe_names(volume: Volume) -> dict[str, Any]:
+    """What the volume is called, for programs: each name by itself, and the one that people use."""
+    claim = claim_of(volume)
+    return {
+        "name": volume.name,
+        "called": name_of(volume),
+        "claim": claim.name if claim else None,
+        "namespace": claim.namespace if claim else None,
+        "cluster": cluster_of(volume),
+    }
+
+
+def describe_reading(assessment: Assessment) -> dict[str, Any]:
+    """What was read of the volume, as alerts carry it."""
+    sample = assessment.sample
+    return {
+        "burst_balance_pct": assessment.balance_pct,
+        "credits": None if assessment.credits_left is None else round(assessment.credits_left),
+        "baseline_iops": assessment.baseline_iops,
+        "datapoint_at": format_instant(sample.end_s) if sample else None,
+        "datapoint_age_s": None if assessment.age_s is None else round(assessment.age_s),
+        "unknown_reason": assessment.unknown_reason,
+        "unknown_because": assessment.unknown_because,
+    }
+
+
+def describe_forecast(assessment: Assessment, now_s: float) -> dict[str, Any]:
+    """When the volume runs dry, in seconds from ``now_s`` and as instants."""
+    forecast = assessment.forecast
+    spans = {
+        "time_to_empty": forecast.time_to_empty_s if forecast else None,
+        "soonest_empty": forecast.soonest_empty_s if forecast else None,
+        "earliest": forecast.earliest_s if forecast else None,
+        "latest": forecast.latest_s if forecast else None,
+    }
+    seconds = {f"{name}_s": None if span is None else round(span) for name, span in spans.items()}
+    instants = {
+        f"{name}_at": None if span is None else format_instant(now_s + span) for name, span in spans.items()
+    }
+    rate = forecast.drain_per_s if forecast else None
+    return {"drain_per_s": None if rate is None else round(rate, 1), **seconds, **instants}
+
+
+def describe_evidence(assessment: Assessment, fall: Fall | None = None) -> dict[str, Any]:
+    """What the alert rests on: how the balance went, the drain over each horizon, the operations served."""
+    forecast = assessment.forecast
+    drains = forecast.drains if forecast else ()
+    reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
+    return {
+        "drain_per_s_by_horizon": {f"{drain.span_s // 60}m": round(drain.per_s, 1) for drain in drains},
+        "consumed_read_iops": None if reads is None else round(reads, 1),
+        "consumed_write_iops": None if writes is None else round(writes, 1),
+        "course": describe_course(assessment.balance),
+        "drain": describe_fall(fall),
+    }
+
+
+def make_digest(alerts: Sequence[Alert], *, place: Place, runbooks_url: str, now_s: int) -> Alert:
+    """One alert in place of many; the most urgent are named, all of them are counted."""
+    ordered = sorted(alerts, key=_order)
+    ids = "\n".join(sorted(alert.alert_id for alert in alerts))
+    worst = max(map(urgency, alerts), key=lambda level: level.rank)
+    counts: dict[str, int] = {}
+    for alert in ordered:
+        counts[alert.kind] = counts.get(alert.kind, 0) + 1
+    return Alert(
+        alert_id=sha256(ids.encode()).hexdigest()[:32],
+        kind=AlertKind.DIGEST,
+        level=worst,
+        previous_level=Level.UNKNOWN,
+        volume_id=None,
+        time_s=now_s,
+        volume={"region": place.region, "account": place.account},
+        evidence={
+            "alerts": len(alerts),
+            "by_kind": counts,
+            "most_urgent": [_digest_line(alert) for alert in ordered[:_MOST_NAMED_IN_DIGEST]],
+        },
+        action=f"burstctl assess --region {place.region}",
+        runbook=runbook_link(AlertKind.DIGEST, runbooks_url),
+    )
+
+
+def _order(alert: Alert) -> tuple[int, float]:
+    """The most urgent first; of the equally urgent what is dry soonest, then what has no forecast."""
+    soonest = alert.forecast["time_to_empty_s"]
+    rank = Level.WATCH.rank if alert.kind is AlertKind.TELEMETRY_GAP else urgency(alert).rank
+    return -rank, float("inf") if soonest is None else soonest
+
+
+def _digest_line(alert: Alert) -> dict[str, Any]:
+    return {
+        "volume_id": alert.volume_id,
+        "name": alert.volume["name"],
+        "called": called(alert.volume),
+        "kind": str(alert.kind),
+        "level": str(alert.level),
+        "burst_balance_pct": alert.reading["burst_balance_pct"],
+        "time_to_empty_at": alert.forecast["time_to_empty_at"],
+        "soonest_empty_at": alert.forecast["soonest_empty_at"],
+        "summary": alert.evidence.get("summary"),
+        "changing_to": alert.evidence.get("changing_to"),
+    }
+
+
+def make_policy_rejected(
+    faults: Sequence[str], *, in_force: str, action: str, place: Place, runbooks_url: str, now_s: int
+) -> Alert:
+    """The alert about a policy that turned bad under a running watchdog; ``in_force`` names the one kept."""
+    return Alert(
+        alert_id=alert_id("policy", AlertKind.POLICY_REJECTED, now_s),
+        kind=AlertKind.POLICY_REJECTED,
+        level=Level.WARNING,
+        previous_level=Level.UNKNOWN,
+        volume_id=None,
+        time_s=now_s,
+        volume={"region": place.region, "account": place.account},
+        evidence={"faults": list(faults), "in_force": in_force},
+        action=action,
+        runbook=runbook_link(AlertKind.POLICY_REJECTED, runbooks_url),
+    )
+
+
+def is_command(action: str) -> bool:
+    """Whether an action can be pasted into a shell; otherwise it is a sentence."""
+    return action.startswith(_COMMANDS)
+
+
+def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
+    """The page about this kind of alert."""
+    return f"{runbooks_url.rstrip('/')}/{kind}.md"
+
+
+def called(volume: Mapping[str, Any]) -> str | None:
+    """What people call the volume of an alert; None where nobody has named it."""
+    return volume.get("called") or volume.get("name")
+
+
+def action_label(alert: Alert) -> str:
+    """What introduces the action: of a draining volume in mode auto, the watchdog makes the flip itself."""
+    is_flip = alert.action is not None and alert.action.startswith("burstctl flip ")
+    is_drain = alert.kind in (AlertKind.DRAINING, AlertKind.EXHAUSTED)
+    is_auto = is_drain and alert.evidence.get("mode") == "auto"
+    if not (is_flip and is_auto) or _is_refilling(alert.forecast):
+        return "What to do"
+    rule = alert.evidence.get("act_at")
+    waits = rule is not None and alert.level.rank < Level(rule["level"]).rank
+    when = f" at {rule['level']}" if rule is not None and waits else ""
+    return f"The watchdog flips it{when} if it may act and no guard refuses; to do it now"
+
+
+def further_commands(alert: Alert) -> list[tuple[str, str]]:
+    """Commands that show more, or leave more time; each with what it is for."""
+    if alert.volume_id is None or alert.kind not in _ABOUT_BALANCE - {AlertKind.RECOVERED}:
+        return []
+    volume = f"{alert.volume_id} --region {alert.volume['region']}"
+    found = [("See why", f"burstctl explain {volume}")]
+    if alert.evidence.get("mode") == "auto":
+        found.append(
+            ("Keep the watchdog off it", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
+        )
+    return found
+
+
+def forecast_words(forecast: Mapping[str, Any]) -> str | None:
+    """``dry in about 14 min (18:05), not before 17:58 UTC``; None where there is no forecast."""
+    soonest, estimate = forecast.get("soonest_empty_at"), forecast.get("time_to_empty_at")
+    if soonest is None:
+        return None
+    if forecast.get("soonest_empty_s") == 0 and forecast.get("time_to_empty_s") == 0:
+        return "dry now"
+    now_s = seconds_of(soonest) - forecast["soonest_empty_s"]
+    bound = f"{format_time(seconds_of(soonest), now_s)} UTC"
+    if estimate is None:
+        standing = standing_words(forecast.get("drain_per_s"))
+        is_close = forecast["soonest_empty_s"] < _A_MINUTE_S
+        return standing if is_close else f"{standing}; not dry before {bound}"
+    span_s = forecast["time_to_empty_s"]
+    about = f"in about {format_roughly(span_s)} ({format_time(seconds_of(estimate), now_s)})"
+    if span_s > _FAR_S:
+        return f"not dry before {bound}, at this pace {about}"
+    return f"dry {about}, not before {bound}"
+
+
+def seconds_of(instant: str) -> float:
+    """An instant of an alert as seconds of the epoch."""
+    return datetime.fromisoformat(instant).timestamp()
+
+
+def title(alert: Alert) -> str:
+    """One line: what happens, to which volume, time left, and last where it is: a cut does least harm."""
+    if alert.kind is AlertKind.DIGEST:
+        return _digest_title(alert)
+    if alert.kind is AlertKind.POLICY_REJECTED:
+        said = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
+        return f"{alert.level}: {said}"
+    shown, ids = _shown_and_ids(alert)
+    if alert.kind in _LEADS:
+        what = " ".join(filter(None, (shown, alert.evidence["summary"])))
+        return f"{_LEADS[alert.kind]}: {what}{ids}"
+    lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
+    if alert.kind is not AlertKind.RECOVERED and alert.evidence.get("changing_to"):
+        lead = "changing"
+    again = "still " if alert.is_reminder else ""
+    return f"{again}{lead}: {shown}{_what_happens(alert)}{ids}"
+
+
+def _shown_and_ids(alert: Alert) -> tuple[str, str]:
+    """What the volume is called, and where to find it, in brackets."""
+    volume, name = alert.volume, called(alert.volume)
+    place = place_words(volume["device"], volume["instance_id"], volume.get("instance_name"))
+    ids = list(filter(None, (alert.volume_id if name else None, place)))
+    return name or alert.volume_id or "", f" ({', '.join(ids)})" if ids else ""
+
+
+def _digest_title(alert: Alert) -> str:
+    count, region = alert.evidence["alerts"], alert.volume["region"]
+    what = "burst-balance alerts" if alert.evidence["by_kind"].keys() <= _ABOUT_BALANCE else "alerts"
+    return f"{alert.level}: {count} {what} at once in {region}"
+
+
+def _what_happens(alert: Alert) -> str:
+    match alert.kind:
+        case AlertKind.EXHAUSTED:
+            return _exhausted_words(alert)
+        case AlertKind.RECOVERED:
+            return ""
+        case AlertKind.TELEMETRY_GAP:
+            return " has no burst balance to read"
+        case _:
+            to = alert.evidence.get("changing_to")
+            return f", {_time_left(alert.forecast)}{f' while AWS makes it {to}' if to else ''}"
+
+
+def _exhausted_words(alert: Alert) -> str:
+    if to := alert.evidence.get("changing_to"):
+        return f" has no credits left while AWS makes it {to}"
+    if _is_refilling(alert.forecast):
+        return f" is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
+    return f" is out of credits, pinned to {alert.reading['baseline_iops']:,} IOPS"
+
+
+def _is_refilling(forecast: Mapping[str, Any]) -> bool:
+    return round(forecast.get("drain_per_s") or 0) < 0 and forecast.get("time_to_empty_s") is None
+
+
+def _time_left(forecast: Mapping[str, Any]) -> str:
+    """``dry in about 12 min``; where the estimate is far off or there is none, the bound counts."""
+    soonest_s, span_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
+    if soonest_s is None:
+        return "is draining"
+    if _is_refilling(forecast):
+        return standing_words(forecast["drain_per_s"])
+    if span_s is None or span_s > _FAR_S:
+        return f"dry in {format_roughly(soonest_s)} at the earliest"
+    return f"dry in about {format_roughly(span_s)}" if span_s else "dry now"
+
+
+def sentences(alert: Alert) -> list[str]:
+    """What a person needs to know, most important first; plain text, not yet safe for any channel."""
+    if alert.kind is AlertKind.DIGEST:
+        return _digest_sentences(alert)
+    if alert.kind is AlertKind.POLICY_REJECTED:
+        return [*alert.evidence["faults"], f"In force: {alert.evidence['in_force']}."]
+    if alert.kind in _LEADS:
+        return [*alert.evidence["details"], *alert.evidence.get("host_says", ())]
+    said = [
+        _because_sentence(alert),
+        _reading_sentence(alert),
+        alert.evidence.get("duration"),
+        _drain_sentence(alert),
+        *cause_sentences(alert.evidence, time_s=alert.time_s),
+        *alert.evidence.get("host_says", ()),
+        *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
+        _act_at_sentence(alert),
+        *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),
+    ]
+    return [sentence for sentence in said if sentence]
+
+
+def _because_sentence(alert: Alert) -> str | None:
+    because = alert.evidence.get("because")
+    if because is None or alert.reading.get("burst_balance_pct") is None:
+        return None
+    if alert.evidence.get("changing_to") and alert.level.is_alerting:
+        since = format_time(seconds_of(alert.evidence["changing_since"]), alert.time_s)
+        return f"Asked of AWS at {since} UTC; by its balance it would be {alert.level}: {because}."
+    lead = f"{str(alert.level).capitalize()} because" if alert.level.is_alerting else "Now"
+    return f"{lead} {because}" + (
+        f"; it was {alert.previous_level}." if alert.previous_level is not alert.level else "."
+    )
+
+
+def _act_at_sentence(alert: Alert) -> str | None:
+    """By which rule it is flipped: at warning what will happen, and at critical where it waited for that."""
+    rule, is_auto = alert.evidence.get("act_at"), alert.evidence.get("mode") == "auto"
+    if rule is None or alert.kind is not AlertKind.DRAINING:
+        return None
+    has_waited = is_auto and rule["level"] == alert.level
+    if alert.level is not Level.WARNING and not has_waited:
+        return None
+    lead = "It flips" if is_auto else "In mode auto it would flip"
+    return f"{lead} at {rule['level']}: {rule['because']}."
+
+
+_UNKNOWN_WORDS: Final = {
+    "detached": "it is not attached",
+    "instance_stopped": "its instance is stopped",
+    "not_burstable_type": "it is not a gp2 volume any more",
+    "cannot_run_dry": "at its size it cannot run dry",
+    "too_new": "it is too new to have one",
+    "idle": "it is idle and publishes no datapoint",
+    "telemetry_gap": "CloudWatch has no datapoint",
+    "read_failed": "reading it failed",
+}
+
+
+def _reading_sentence(alert: Alert) -> str:
+    reading = alert.reading
+    if reading.get("burst_balance_pct") is None:
+        reason = str(reading.get("unknown_reason"))
+        because = reading.get("unknown_because") or _UNKNOWN_WORDS.get(reason, reason)
+        return f"Balance unknown: {because}; it was {alert.previous_level}."
+    words = forecast_words(alert.forecast)
+    balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
+    at = format_time(seconds_of(reading["datapoint_at"]), alert.time_s)
+    return f"{balance} at {at} UTC; {words}."
+
+
+def _drain_sentence(alert: Alert) -> str | None:
+    rate, baseline = alert.forecast.get("drain_per_s"), alert.reading.get("baseline_iops")
+    if rate is None or alert.reading.get("burst_balance_pct") is None:
+        return None
+    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_rate(abs(rate))} credits/s"
+    size = f"baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)"
+    return f"{flow if rate else 'Its balance stands still'}; {size}."
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.1f}"  # noqa: PLR2004 - one digit says too little
+
+
+def _digest_sentences(alert: Alert) -> list[str]:
+    counts = ", ".join(f"{count} {kind}" for kind, count in alert.evidence["by_kind"].items())
+    named = alert.evidence["most_urgent"]
+    lines = [
+        f"{counts}. Each is in the ledger; the most urgent:",
+        *(_digest_sentence(line, alert.time_s) for line in named),
+    ]
+    if (unnamed := alert.evidence["alerts"] - len(named)) > 0:
+        lines.append(f"and {unnamed} more")
+    return lines
+
+
+def _digest_sentence(line: Mapping[str, Any], now_s: int) -> str:
+    name = called(line)
+    shown, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
+    if line.get("summary"):
+        what = " ".join(filter(None, (shown, line["summary"])))
+        return f"{_LEADS[line['kind']]}: {what}{volume_id}"
+    balance = line["burst_balance_pct"]
+    known = "balance unknown" if balance is None else f"{balance:.1f} %"
+    runs_dry = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
+    dry = f", dry {format_when(seconds_of(line['time_to_empty_at']), now_s, 'UTC')}" if runs_dry else ""
+    lead = "changing" if line.get("changing_to") else line["level"]
+    return f"{lead}: {shown}, {known}{dry}{volume_id}"

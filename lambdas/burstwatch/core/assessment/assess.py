@@ -1,0 +1,216 @@
+"""What is known of one volume now: facts, no opinion."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from burstwatch.core.buckets.forecast import Forecast, forecast
+from burstwatch.core.buckets.series import Sample, Series, served_per_minute
+from burstwatch.core.ebs.gp2_bucket import gp2_bucket
+from burstwatch.core.ebs.volume import BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
+from burstwatch.core.policy.policy import TelemetryPolicy
+
+
+class UnknownReason(StrEnum):
+    """Why there is no basis to judge; never read as zero and never as healthy."""
+
+    DETACHED = "detached"
+    INSTANCE_STOPPED = "instance_stopped"
+    NOT_BURSTABLE_TYPE = "not_burstable_type"
+    CANNOT_RUN_DRY = "cannot_run_dry"
+    TOO_NEW = "too_new"
+    IDLE = "idle"
+    TELEMETRY_GAP = "telemetry_gap"
+    READ_FAILED = "read_failed"
+
+    @property
+    def is_fault(self) -> bool:
+        return self in _FAULTS
+
+
+_FAULTS: Final = frozenset({UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED})
+_FRESH_S: Final = 600
+"""Operations older than this say nothing about what a volume serves now."""
+STOPPED_STATES: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one look brought back about a volume.
+
+    ``balance`` is None where the read failed, ``read_error`` then says why; an empty series is a gap.
+    ``instance_state`` is asked for volumes with a gap only. ``arrived_at_s`` is when it was found new
+    or changed, ``modified_at_s`` when it was last seen in modification, both None when that is long ago;
+    ``smaller_size_gib`` is the lesser size of that modification: AWS does not say which one earns meanwhile.
+    ``changing_to`` is what a flip under way makes of it, in words: until it is back its balance says nothing.
+    ``known_at_s`` is the end of the newest datapoint that an earlier look brought back. ``unused_since_s`` is
+    when earlier looks first found no running instance that has it, None if the last look found one.
+    ``is_idle`` says that a volume that may be idle (``decide.may_be_idle``) serves no operations: it need
+    not publish.
+    """
+
+    balance: Series | None = None
+    read_ops: Series | None = None
+    write_ops: Series | None = None
+    read_error: str | None = None
+    instance_state: str | None = None
+    arrived_at_s: int | None = None
+    modified_at_s: int | None = None
+    smaller_size_gib: int | None = None
+    changing_to: str | None = None
+    known_at_s: int | None = None
+    unused_since_s: int | None = None
+    is_idle: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """Facts about a volume; either ``sample`` and ``forecast`` are there, or ``unknown_reason`` is.
+
+    ``arrived_at_s`` to ``smaller_size_gib`` are the evidence's: a volume stays in focus for a while after
+    it arrived or was modified. ``spacing_s`` is the time between the datapoints of its balance. ``served``
+    are operations per second in each minute, where they were read. ``unused_since_s`` is set while it is
+    detached or its instance is stopped: when a look first found that.
+    """
+
+    volume: Volume
+    baseline_iops: int
+    sample: Sample | None = None
+    age_s: float | None = None
+    spacing_s: int | None = None
+    forecast: Forecast | None = None
+    unknown_reason: UnknownReason | None = None
+    unknown_because: str | None = None
+    balance: Series = Series()
+    arrived_at_s: int | None = None
+    modified_at_s: int | None = None
+    smaller_size_gib: int | None = None
+    consumed_read_iops: float | None = None
+    consumed_write_iops: float | None = None
+    served: Series = Series()
+    unused_since_s: int | None = None
+
+    @property
+    def balance_pct(self) -> float | None:
+        return self.sample.value if self.sample else None
+
+    @property
+    def credits_left(self) -> float | None:
+        return self.sample.value * CREDITS_PER_PCT if self.sample else None
+
+    @property
+    def empty_s(self) -> float | None:
+        """The estimated time until it is empty, in seconds from now; None if it is not draining."""
+        return self.forecast.time_to_empty_s if self.forecast else None
+
+    @property
+    def is_fault(self) -> bool:
+        return self.unknown_reason is not None and self.unknown_reason.is_fault
+
+
+def why_not_polled(volume: Volume, size_gib: int | None = None) -> UnknownReason | None:
+    """Why there is no use in reading this volume's balance, or None where there is."""
+    if not volume.is_gp2:
+        return UnknownReason.NOT_BURSTABLE_TYPE
+    if baseline_iops(size_gib or volume.size_gib) >= BURST_IOPS:
+        return UnknownReason.CANNOT_RUN_DRY
+    return None if volume.attached else UnknownReason.DETACHED
+
+
+def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: TelemetryPolicy) -> Assessment:
+    """Turn one look at a volume into facts.
+
+    A datapoint older than ``telemetry.gap_after`` is no datapoint; one whose minute is still open is ignored.
+    """
+    size_gib = min(volume.size_gib, evidence.smaller_size_gib or volume.size_gib)
+    baseline = baseline_iops(size_gib)
+
+    def unknown(reason: UnknownReason, because: str | None = None) -> Assessment:
+        return Assessment(
+            volume=volume,
+            baseline_iops=baseline,
+            unknown_reason=reason,
+            unknown_because=because,
+            arrived_at_s=evidence.arrived_at_s,
+            modified_at_s=evidence.modified_at_s,
+            smaller_size_gib=evidence.smaller_size_gib,
+            served=served_per_minute(evidence.read_ops, evidence.write_ops, now_s),
+            unused_since_s=_unused_since_s(volume, evidence, now_s),
+        )
+
+    reason = why_not_polled(volume, size_gib)
+    if reason is not None and not (evidence.changing_to and reason is UnknownReason.NOT_BURSTABLE_TYPE):
+        return unknown(reason)
+    if evidence.balance is None:
+        return unknown(UnknownReason.READ_FAILED, evidence.read_error)
+    balance = evidence.balance.closed_by(now_s)
+    newest = balance.newest
+    is_old = newest is None or now_s - newest.end_s >= telemetry.gap_after.total_seconds()
+    if evidence.changing_to is not None and (newest is None or is_old):
+        return unknown(UnknownReason.NOT_BURSTABLE_TYPE, f"it is on its way to {evidence.changing_to}")
+    if newest is None or is_old or evidence.instance_state in STOPPED_STATES:
+        return unknown(*_why_no_datapoint(volume, evidence, now_s=now_s, telemetry=telemetry))
+    age_s = max(0.0, now_s - newest.end_s)
+    return Assessment(
+        volume=volume,
+        baseline_iops=baseline,
+        sample=newest,
+        age_s=age_s,
+        spacing_s=balance.spacing_s,
+        forecast=forecast(balance, bucket=gp2_bucket(baseline), age_s=age_s),
+        balance=balance,
+        arrived_at_s=evidence.arrived_at_s,
+        modified_at_s=evidence.modified_at_s,
+        smaller_size_gib=evidence.smaller_size_gib,
+        consumed_read_iops=_consumed_iops(evidence.read_ops, now_s),
+        consumed_write_iops=_consumed_iops(evidence.write_ops, now_s),
+        served=served_per_minute(evidence.read_ops, evidence.write_ops, now_s),
+        unused_since_s=_unused_since_s(volume, evidence, now_s),
+    )
+
+
+def _unused_since_s(volume: Volume, evidence: Evidence, now_s: float) -> int | None:
+    """When a look first found no running instance that has the volume; None if one has it.
+
+    A time ahead of now was written by a clock that was wrong, and counts as now.
+    """
+    if volume.attached and evidence.instance_state not in STOPPED_STATES:
+        return None
+    return int(now_s) if evidence.unused_since_s is None else min(evidence.unused_since_s, int(now_s))
+
+
+def _why_no_datapoint(
+    volume: Volume, evidence: Evidence, *, now_s: float, telemetry: TelemetryPolicy
+) -> tuple[UnknownReason, str | None]:
+    if evidence.instance_state in STOPPED_STATES:
+        return UnknownReason.INSTANCE_STOPPED, f"instance {volume.instance_id} is {evidence.instance_state}"
+    known_s = None if evidence.known_at_s is None else now_s - evidence.known_at_s
+    if known_s is not None and known_s < telemetry.gap_after.total_seconds():
+        because = f"CloudWatch leaves out the datapoint of {known_s / 60:.0f} min ago, which it told before"
+        return UnknownReason.READ_FAILED, because
+    begun = [volume.created_at.timestamp()]
+    begun += [volume.attached_at.timestamp()] if volume.attached_at else []
+    begun += [evidence.arrived_at_s] if evidence.arrived_at_s is not None else []
+    if now_s - max(begun) < telemetry.too_new.total_seconds():
+        return UnknownReason.TOO_NEW, None
+    if evidence.is_idle:
+        return UnknownReason.IDLE, "no datapoint, and no operations: an idle volume need not publish any"
+    minutes = min(telemetry.gap_after.total_seconds(), now_s - max(begun)) / 60
+    return (
+        UnknownReason.TELEMETRY_GAP,
+        f"no datapoint for {minutes:.0f} min while attached to a running instance",
+    )
+
+
+def serves_nothing(read_ops: Series | None, write_ops: Series | None) -> bool:
+    """Whether both were read, and no operation is in them; a metric that is absent counts as none."""
+    return read_ops is not None and write_ops is not None and not any((*read_ops.values, *write_ops.values))
+
+
+def _consumed_iops(ops: Series | None, now_s: float) -> float | None:
+    """Mean operations per second over the newest five closed minutes; None where there are none of late."""
+    closed = ops.closed_by(now_s) if ops else Series()
+    if closed.newest is None or now_s - closed.newest.end_s > _FRESH_S:
+        return None
+    recent = closed.last(5)
+    return sum(recent) / (60 * len(recent))

@@ -1,0 +1,72 @@
+"""What happens to a volume beside its level: an event becomes a line of the ledger, and perhaps an alert."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from burstwatch.core.alerts.alert import Alert, AlertKind, alert_id, describe_volume, is_command, runbook_link
+from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened; ``summary`` continues the volume's name, ``details`` are sentences.
+
+    ``alert`` is None for what is only remembered. ``action`` is a sentence, or a command, which is told its
+    region when it is announced. ``facts`` are for programs: JSON values, instants in ISO 8601.
+    """
+
+    kind: EntryKind
+    summary: str
+    details: tuple[str, ...] = ()
+    alert: AlertKind | None = None
+    action: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def enter(event: Event, state: VolumeState, now_s: float) -> LedgerEntry:
+    """The line of the ledger."""
+    body = {"summary": event.summary, "details": list(event.details), **event.facts}
+    return LedgerEntry(
+        volume_id=state.volume_id, revision=state.revision, kind=event.kind, at_s=int(now_s), body=body
+    )
+
+
+def announce(
+    event: Event, state: VolumeState, volume: Volume, *, policy: Policy, place: Place, now_s: float
+) -> Alert | None:
+    """The alert, where there is to be one."""
+    if event.alert is None:
+        return None
+    return Alert(
+        alert_id=alert_id(state.volume_id, event.alert, state.revision),
+        kind=event.alert,
+        level=state.level,
+        previous_level=state.level,
+        volume_id=state.volume_id,
+        time_s=int(now_s),
+        volume=describe_volume(volume, place),
+        evidence={"summary": event.summary, "details": list(event.details), **event.facts}
+        | describe_host(state.stall, now_s),
+        action=_aimed(event.action, place),
+        runbook=runbook_link(event.alert, policy.alerts.runbooks_url),
+        console_url=place.volume_url(state.volume_id),
+    )
+
+
+def describe_host(stall: Stall | None, now_s: float) -> dict[str, Any]:
+    """What the volume's host reported of late, as alerts carry it; nothing where it did not."""
+    if stall is None or not stall.is_fresh(now_s):
+        return {}
+    return {"host": stall.facts(now_s), "host_says": stall.sentences(now_s)}
+
+
+def _aimed(action: str | None, place: Place) -> str | None:
+    """The action for this region: it is pasted where another may be the default."""
+    if action is None or not is_command(action) or " --region " in action:
+        return action
+    return f"{action} --region {place.region}"

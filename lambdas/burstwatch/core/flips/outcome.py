@@ -1,0 +1,29 @@
+"""What became of a wanted modification in one pass."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from burstwatch.core.flips.guards import Refusal
+
+
+class Done(StrEnum):
+    """What was done, in the words of the report."""
+
+    NONE = "none"
+    FLIPPED = "flipped"
+    FLIPPED_BACK = "flipped_back"
+    REFUSED = "refused"
+    FAILED = "failed"
+    PROPOSED = "proposed"
+    IN_FLIGHT = "in_flight"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """``error_code`` is AWS's, ``retry_at_s`` when it makes sense to try again, ``because`` a sentence."""
+
+    done: Done
+    because: str | None = None
+    error_code: str | None = None
+    refusal: Refusal | None = None
+    retry_at_s: float | None = None

@@ -1,0 +1,439 @@
+"""What is remembered between two looks, and the one durable place that remembers it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final, Protocol, Self
+
+from burstwatch.core import stored_values
+from burstwatch.core.alerts.alert import Alert
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ledger.flip_state import Flip, Hold, Spent, WindowMark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeState:
+    """What the watchdog knows of a volume with anything going on; a calm volume has no state.
+
+    ``revision`` rises with every change. It starts from the time of the look, so that a state which comes
+    back after it was dropped never repeats a revision. ``level`` is the last level judged, never
+    ``unknown``: a volume whose data is missing keeps it. ``next_look_at_s`` is None while the sweep looks
+    after the volume.
+
+    ``spent`` are its modifications of the last day. After one that failed, ``retry_at_s`` is when the next
+    may be tried. ``contested_at_s``: somebody else changed a volume that we had flipped, and it was not
+    released since. ``lost`` is an intent that counts as never sent: should AWS ever show it, it was. A
+    balance from before ``returned_at_s`` says nothing any more. What people were told already: the guard
+    that refused, a critical volume on burst storage, the start of a window missed. ``stall`` is the last that
+    its host reported. ``missing_since_s`` is since when AWS does not show the volume, ``unused_since_s``
+    since when it is known to be detached, or its instance to be stopped.
+    """
+
+    volume_id: str
+    revision: int
+    level: Level = Level.OK
+    level_since_s: int = 0
+    unknown_reason: UnknownReason | None = None
+    unknown_since_s: int | None = None
+    alerted_level: Level | None = None
+    alerted_at_s: int | None = None
+    gap_alerted: bool = False
+    next_look_at_s: int | None = None
+    arrived_at_s: int | None = None
+    smaller_size_gib: int | None = None
+    modified_at_s: int | None = None
+    balance_pct: float | None = None
+    balance_at_s: int | None = None
+    flip: Flip | None = None
+    lost: Flip | None = None
+    spent: tuple[Spent, ...] = ()
+    failures: int = 0
+    retry_at_s: int | None = None
+    contested_at_s: int | None = None
+    returned_at_s: int | None = None
+    refusal_told: str | None = None
+    critical_told: bool = False
+    missed_told_s: int | None = None
+    missing_since_s: int | None = None
+    unused_since_s: int | None = None
+    stall: Stall | None = None
+    stall_told_at_s: int | None = None
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether something is remembered of it that AWS does not know."""
+        has_flip = self.flip is not None or self.lost is not None
+        return has_flip or self.contested_at_s is not None or bool(self.spent)
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON; what has its default is left out."""
+        known = ((name, getattr(self, name)) for name in _FIELDS)
+        document = {name: value for name, value in known if value != _FIELDS[name]}
+        for name in ("flip", "lost"):
+            if (flip := getattr(self, name)) is not None:
+                document[name] = flip.to_document()
+        if self.stall is not None:
+            document["stall"] = self.stall.to_document()
+        if self.spent:
+            document["spent"] = [one.to_document() for one in self.spent]
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_document``; fields of a later version are left out.
+
+        So an upgrade can be rolled back. A version that adds something which an older one must not overlook
+        raises the layout of the ledger instead, and the older one leaves that ledger alone.
+        """
+        return cls(**stored_values.known_fields(document, _READERS))
+
+
+_FIELDS: Final = {field.name: field.default for field in fields(VolumeState)}
+_READERS: Final[Mapping[str, stored_values.Read]] = {
+    "volume_id": stored_values.text,
+    "revision": stored_values.whole,
+    "level": Level,
+    "level_since_s": stored_values.instant,
+    "unknown_reason": UnknownReason,
+    "unknown_since_s": stored_values.instant,
+    "alerted_level": Level,
+    "alerted_at_s": stored_values.instant,
+    "gap_alerted": stored_values.flag,
+    "next_look_at_s": stored_values.instant,
+    "arrived_at_s": stored_values.instant,
+    "smaller_size_gib": stored_values.size_gib,
+    "modified_at_s": stored_values.instant,
+    "balance_pct": stored_values.percentage,
+    "balance_at_s": stored_values.instant,
+    "flip": Flip.from_document,
+    "lost": Flip.from_document,
+    "spent": lambda spent: tuple(map(Spent.from_document, spent)),
+    "failures": stored_values.whole,
+    "retry_at_s": stored_values.instant,
+    "contested_at_s": stored_values.instant,
+    "returned_at_s": stored_values.instant,
+    "refusal_told": stored_values.text,
+    "critical_told": stored_values.flag,
+    "missed_told_s": stored_values.instant,
+    "missing_since_s": stored_values.instant,
+    "unused_since_s": stored_values.instant,
+    "stall": Stall.from_document,
+    "stall_told_at_s": stored_values.instant,
+}
+"""One for each field, or it would be left out."""
+
+
+class ItemKind(StrEnum):
+    """What an item of the ledger is."""
+
+    STATE = "state"
+    HOLD = "hold"
+    WINDOW = "window"
+    ALERT = "alert"
+    ENTRY = "history entry"
+    TICK = "tick"
+    CHANNELS = "list of channels"
+    TOTALS = "total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """An item of the ledger that cannot be read. It stays as it is, and is never taken for absent.
+
+    ``subject`` is the volume, window, channel or schedule that it is about; ``key`` says where it is.
+    ``revision`` and ``content`` are those of a state, as far as they can be told.
+    """
+
+    kind: ItemKind
+    subject: str
+    key: str
+    why: str
+    revision: int | None = None
+    content: str = ""
+
+    def __str__(self) -> str:
+        said = f"the {self.kind} of {self.subject} in the ledger ({self.key}) cannot be read: {self.why};"
+        step = _NEXT_STEP[self.kind].replace("VOLUME", self.subject)
+        return f"{said} {step.replace('RELEASE', release_command(self.subject))}"
+
+
+def release_command(subject: str) -> str:
+    """What releases a volume, or everything where this is not the id of a volume."""
+    return f"burstctl release {subject if is_volume_id(subject) else '--all'}"
+
+
+def is_volume_id(subject: str) -> bool:
+    """Whether AWS names volumes so: burstctl takes no other."""
+    return _VOLUME_ID.fullmatch(subject) is not None
+
+
+_VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
+_NEWEST: Final = "use the newest burstwatch that ever wrote to this ledger"
+_NEXT_STEP: Final[Mapping[ItemKind, str]] = {
+    ItemKind.STATE: f"the volume is not judged or modified: {_NEWEST}, or give up what is remembered of it"
+    " with burstctl release VOLUME",
+    ItemKind.HOLD: "everything is held until RELEASE",
+    ItemKind.WINDOW: "it moves no volume until burstctl window start or stop says it again",
+    ItemKind.ALERT: f"it is kept and not sent: {_NEWEST}",
+    ItemKind.ENTRY: f"it is left out: {_NEWEST}",
+    ItemKind.TICK: "it is taken for absent: everything is swept",
+    ItemKind.CHANNELS: "it counts as empty and is written again with the channels in use",
+    ItemKind.TOTALS: "it is counted again from the states: nothing to do, unless this is reported again",
+}
+
+
+class States(dict[str, VolumeState]):
+    """The states by volume id; ``unread`` are those that are there and cannot be read."""
+
+    __slots__ = ("unread",)
+
+    def __init__(
+        self, found: Mapping[str, VolumeState] | None = None, unread: Iterable[Unreadable] = ()
+    ) -> None:
+        super().__init__(found or {})
+        self.unread = {one.subject: one for one in unread}
+
+
+class EntryKind(StrEnum):
+    """What an entry of the ledger tells."""
+
+    LEVEL_CHANGED = "level_changed"
+    ALERT = "alert"
+    DELIVERED = "delivered"
+    POLICY_REJECTED = "policy_rejected"
+    INTENT = "intent"
+    ACCEPTED = "accepted"
+    UNCLEAR = "unclear"
+    NOT_DONE = "not_done"
+    FAILED = "failed"
+    REACHED = "reached"
+    STAYED = "stayed"
+    KEPT = "kept"
+    RESTORED = "restored"
+    REFUSED = "refused"
+    STUCK = "stuck"
+    LEFT = "left_on_target"
+    CHANGED_BY_OTHERS = "changed_by_others"
+    HELD = "held"
+    RELEASED = "released"
+    WINDOW = "window"
+    STALL = "stall"
+    ACTING = "acting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """One line of a volume's history; never changed once written."""
+
+    volume_id: str
+    revision: int
+    kind: EntryKind
+    at_s: int
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one look changes about one volume, all or nothing.
+
+    ``expected_revision`` is the revision the decision was made from, None where there was no state;
+    ``state`` is None when the volume is calm again and its state is dropped. ``alerts`` wait in the ledger
+    until every channel named to ``Ledger.commit`` has taken them.
+    """
+
+    volume_id: str
+    expected_revision: int | None
+    state: VolumeState | None
+    entries: Sequence[LedgerEntry] = ()
+    alerts: Sequence[Alert] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """An alert that a channel has not taken yet; ``attempts`` counts sends that were begun."""
+
+    alert: Alert
+    channel: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How many volumes may be away from what they were, and for how many dollars a month; None: any."""
+
+    volumes: int | None = None
+    usd_per_month: float | None = None
+
+
+class Begun(StrEnum):
+    """What became of an intent; only ``recorded`` allows the call to AWS."""
+
+    RECORDED = "recorded"
+    OUTRUN = "outrun"
+    HELD = "held"
+    FLEET_CAP = "fleet_cap"
+    SPEND_CAP = "spend_cap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """The answer to an intent; without it ``volumes`` are away, for ``usd_per_month`` more."""
+
+    begun: Begun
+    volumes: int = 0
+    usd_per_month: float = 0.0
+    hold: Hold | None = None
+
+
+class TickKind(StrEnum):
+    """Which schedule a tick belongs to."""
+
+    SWEEP = "sweep"
+    FOCUS = "focus"
+
+
+CLOCKS_AGREE_S: Final = 5.0
+"""Clocks that are set differ by less: a claim that another process made by its own holds for this one too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """The watermark: the last completed sweep tick, with a fingerprint of every volume it knew."""
+
+    tick_s: int
+    fingerprints: frozenset[int]
+
+
+class Ledger(Protocol):
+    """The only durable truth. Every method is atomic; two processes may use one ledger at once.
+
+    What is read is checked item by item: one that cannot be read hides no other, and ``take_unreadable``
+    names it.
+    """
+
+    @property
+    def location(self) -> str:
+        """Where it is, as ``--ledger`` takes it."""
+        ...
+
+    def take_unreadable(self) -> list[Unreadable]:
+        """What this object came across since the last call and could not read, each item once."""
+        ...
+
+    def note_unreadable(self, one: Unreadable) -> None:
+        """Report with ``take_unreadable`` an item that only its reader finds to be damaged."""
+        ...
+
+    def states(self) -> States:
+        """Every volume with anything going on, by volume id.
+
+        One that cannot be read is ``unread``; a change that takes it for absent is not applied.
+        """
+        ...
+
+    def states_of(self, volume_ids: AbstractSet[str]) -> States:
+        """Those of ``states`` that belong to these volumes."""
+        ...
+
+    def begin(
+        self, change: Change, caps: Caps, *, now_s: float, heeds_holds: bool, channels: Sequence[str]
+    ) -> Beginning:
+        """Record an intent to modify, or say why not: all in one transaction, so that caps hold in any race.
+
+        Every state with a flip that ``reserves`` counts against the caps, with what it costs more, if it
+        does. ``outrun``: the state is not the expected one any more.
+        """
+        ...
+
+    def holds(self, now_s: float) -> list[Hold]:
+        """The holds that last, the one that lasts longest first; one that cannot be read holds everything."""
+        ...
+
+    def place_hold(self, hold: Hold) -> None:
+        """Keep a volume, or everything, as it is; a hold on the same is replaced."""
+        ...
+
+    def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
+        """End the hold on a volume, or on everything, and say which it was; None where there was none.
+
+        One that cannot be read ends with that on its volume; with the hold on everything only if it has no
+        volume that could be named.
+        """
+        ...
+
+    def window_marks(self) -> dict[str, WindowMark]:
+        """The windows that were started or stopped by hand, by name: the last word on each.
+
+        One that cannot be read is there, and not ``is_known``.
+        """
+        ...
+
+    def mark_window(self, mark: WindowMark) -> None:
+        """Start or stop a window by hand."""
+        ...
+
+    def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
+        """Apply each change whose revision still is the expected one.
+
+        Its alerts wait for ``channels`` and for every channel an earlier commit named: two processes may
+        serve different ones.
+
+        Returns:
+            The ids of the volumes whose change was applied; another process was first with the rest.
+        """
+        ...
+
+    def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
+        """The history of one volume, oldest first, without entries that cannot be read."""
+        ...
+
+    def roster(self) -> Roster | None:
+        """The fleet as of the last completed sweep; None before the first, or if it cannot be read."""
+        ...
+
+    def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
+        """Take a tick; False when it or a later one is completed, or is claimed under a running lease.
+
+        Only one sweep runs at a time: while an earlier one is claimed and not completed, a later one waits.
+        """
+        ...
+
+    def renew_tick(
+        self, kind: TickKind, tick_s: int, *, until_s: float, now_s: float, lease_s: float
+    ) -> bool:
+        """Extend the claim of this tick that lasts until ``until_s`` to ``now_s + lease_s``.
+
+        False when another process has taken the tick, or a later one, since that claim ran out.
+        """
+        ...
+
+    def complete_tick(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None = None) -> None:
+        """Record that a claimed tick did all its work, never moving back; a sweep brings the new roster."""
+        ...
+
+    def bundle(self, alert_ids: Sequence[str], digest: Alert, *, channels: Sequence[str]) -> None:
+        """Send ``digest`` in place of these alerts, unless some of them are no longer waiting."""
+        ...
+
+    def waiting(self, *, channels: Sequence[str]) -> list[Delivery]:
+        """What these channels have not taken yet, oldest first.
+
+        An alert that cannot be read is kept, and stands in the way of no other.
+        """
+        ...
+
+    def claim(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
+        """Take one delivery for sending; False when it is delivered, or claimed and the lease still runs."""
+        ...
+
+    def delivered(self, delivery: Delivery, *, at_s: int) -> None:
+        """Record that the channel took the alert."""
+        ...
+
+    def not_delivered(self, delivery: Delivery, *, error: str) -> None:
+        """Give the claim back; the next pass tries again."""
+        ...

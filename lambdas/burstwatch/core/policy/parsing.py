@@ -1,0 +1,148 @@
+"""How the sections of a policy are read from text and written back.
+
+A section is a dataclass; the metadata of a field holds ``parse``, what it ``says`` to people, and its ``key``
+in the document where that is not its name.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import Field, dataclass, fields
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from burstwatch.core.durations import format_span
+
+MOST_DOLLARS: Final = 9_999_999
+
+_PCT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})?")
+_DOLLARS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,2})?")
+_URL = re.compile(
+    r"(https://[A-Za-z0-9][A-Za-z0-9._~/%:@-]{0,200}|(?![a-z]+:)[A-Za-z0-9][A-Za-z0-9._~/%@-]{0,200})"
+)
+_TAG = re.compile(r"[^=\s][^=]{0,127}=[^=]{0,256}")
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFault:
+    """One thing wrong with a policy document, at ``path`` (``levels.warning_within``)."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def parse_pct(text: str) -> float:
+    """A share, as per cent: 0 to 100."""
+    if not _PCT.fullmatch(text) or float(text) > 100:  # noqa: PLR2004 - per cent
+        raise ValueError(f"{text!r} is not a percentage; write a number from 0 to 100, without a sign")
+    return float(text)
+
+
+def parse_dollars(text: str) -> float:
+    """An amount in dollars, to the cent."""
+    if not _DOLLARS.fullmatch(text) or float(text) > MOST_DOLLARS:
+        raise ValueError(
+            f"{text!r} is not an amount of dollars; write a number from 0 to {MOST_DOLLARS}, without a sign"
+        )
+    return float(text)
+
+
+def parse_count(text: str, digits: int = 6) -> int:
+    """A whole number from 1 up."""
+    if not (text.isascii() and text.isdigit() and len(text) <= digits and int(text) > 0):
+        raise ValueError(f"{text!r} is not a count; write a whole number from 1 to {'9' * digits}")
+    return int(text)
+
+
+def parse_tag(text: str) -> tuple[str, str]:
+    """Key and value, as EC2 takes them."""
+    if not _TAG.fullmatch(text):
+        raise ValueError(f"{text!r} is not a tag; write key=value, such as burstwatch:mode=auto")
+    if "$" in text:
+        raise ValueError(f"{text!r} has a $, with which an IAM variable begins; write a tag without one")
+    key, _, value = text.partition("=")
+    return key, value
+
+
+def parse_url(text: str) -> str:
+    """An ``https://`` address, or a path relative to where the link stands."""
+    if not _URL.fullmatch(text):
+        raise ValueError(f"{text!r} is not a place for links; write an https:// address or a relative path")
+    return text
+
+
+def choice_of(what: str, *choices: _Choice) -> Callable[[str], _Choice]:
+    """A parser for one of a few words; ``what`` names them in its message (``a mode``)."""
+    by_text = {str(choice): choice for choice in choices}
+    *others, last = by_text
+
+    def parse(text: str) -> _Choice:
+        if text not in by_text:
+            raise ValueError(f"{text!r} is not {what}; write {', '.join(others)} or {last}")
+        return by_text[text]
+
+    return parse
+
+
+def faults_outside(path: str, span: timedelta, least: timedelta, most: timedelta) -> list[PolicyFault]:
+    """A fault where the span is not from ``least`` to ``most``."""
+    if least <= span <= most:
+        return []
+    reason = f"{format_span(span)} must be from {format_span(least)} to {format_span(most)}"
+    return [PolicyFault(path=path, message=reason)]
+
+
+def unknown_keys(path: str, mapping: Mapping[str, Any], known: Collection[str]) -> list[PolicyFault]:
+    """A fault for each key that nobody reads, naming those that are."""
+    return [
+        PolicyFault(path=f"{path}{key}", message=f"unknown key; known here: {', '.join(sorted(known))}")
+        for key in mapping
+        if key not in known
+    ]
+
+
+def settings_of(name: str, given: Any, faults: list[PolicyFault]) -> Mapping[str, Any]:
+    """What stands below the section's name; nothing, with a fault, where that is no mapping."""
+    if isinstance(given, Mapping):
+        return given
+    if given not in ("", None):
+        faults.append(
+            PolicyFault(path=name, message=f"{given!r} is no section; indent its settings below it")
+        )
+    return {}
+
+
+def read_section(name: str, section_type: Any, given: Any, faults: list[PolicyFault]) -> Any:
+    """Parse one section, adding to ``faults``; a faulty setting falls back to its default meanwhile."""
+    settings = settings_of(name, given, faults)
+    by_key = {_key(f): f for f in fields(section_type)}
+    faults += unknown_keys(f"{name}.", settings, by_key.keys())
+    values: dict[str, Any] = {}
+    for key, f in by_key.items():
+        if key not in settings:
+            continue
+        try:
+            values[f.name] = f.metadata["parse"](_scalar(settings[key]))
+        except ValueError as fault:
+            faults.append(PolicyFault(path=f"{name}.{key}", message=str(fault)))
+    return section_type(**values)
+
+
+def write_section(section: Any, show: Callable[[Any], str]) -> dict[str, str]:
+    """The settings that the section would be read from, every default spelled out."""
+    return {_key(f): show(getattr(section, f.name)) for f in fields(section)}
+
+
+def _key(setting: Field[Any]) -> str:
+    return setting.metadata.get("key") or setting.name
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is no single value; write it on one line after the colon")  # noqa: TRY004
+    return str(value)

@@ -1,0 +1,266 @@
+"""The result of a pass, in the schema ``burstwatch.report/v1``."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from burstwatch.core.alerts.alert import describe_forecast, describe_names
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.flips.outcome import Done, Outcome
+from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_document
+from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.text import format_instant
+from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
+from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.fleet_summary import Fleet
+from burstwatch.core.watch.poll_interval import sweep_interval_s
+
+SCHEMA: Final = "burstwatch.report/v1"
+_MANY: Final = 10
+"""So many volumes are not all idle: when none of them has a fresh datapoint, CloudWatch is late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one pass saw, decided and did.
+
+    ``failures`` are sentences about what could not be done; those by a mistake of ours are in ``bugs`` as
+    well. ``undelivered`` alerts wait for the next pass. ``undescribed`` volumes were not looked at, because
+    EC2 did not tell of them. ``fleet`` is how it stands after the pass.
+    """
+
+    now_s: float
+    region: str
+    ledger: str
+    decisions: Sequence[Decision]
+    cadence: CadencePolicy
+    metrics_requested: int = 0
+    api_calls: Mapping[str, int] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    failures: Sequence[str] = ()
+    bugs: Sequence[str] = ()
+    sent: int = 0
+    undelivered: int = 0
+    undescribed: int = 0
+    fleet: Fleet | None = None
+    is_read_only: bool = True
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    holds: Sequence[Hold] = ()
+
+    @property
+    def unread(self) -> list[Decision]:
+        return [d for d in self.decisions if d.assessment.unknown_reason is UnknownReason.READ_FAILED]
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self.failures or self.unread)
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether a volume is at warning or worse and was not flipped in this run, or tells nothing."""
+        return any(
+            d.assessment.is_fault or (d.level.is_alerting and self.outcome_of(d).done is not Done.FLIPPED)
+            for d in self.decisions
+        )
+
+    @property
+    def was_refused(self) -> bool:
+        return self.count(Done.REFUSED) > 0
+
+    def count(self, *done: Done) -> int:
+        """How many volumes it came to this with."""
+        return sum(outcome.done in done for outcome in self.outcomes.values())
+
+    def outcome_of(self, decision: Decision) -> Outcome:
+        """What became of the volume in this pass."""
+        if (known := self.outcomes.get(decision.volume_id)) is not None:
+            return known
+        is_proposed = not self.is_read_only and decision.has_proposed
+        return Outcome(done=Done.PROPOSED if is_proposed else Done.NONE)
+
+    @property
+    def newest_datapoint_age_s(self) -> float | None:
+        """The age of the newest datapoint of the whole pass: how far CloudWatch lags."""
+        return min(
+            (d.assessment.age_s for d in self.decisions if d.assessment.age_s is not None), default=None
+        )
+
+    @property
+    def worst_datapoint_age_s(self) -> float | None:
+        """The age of the oldest datapoint among the volumes whose next one is overdue if it is old.
+
+        A volume that is not full must publish, one that just arrived may not do so yet, and a full one may be
+        idle: full ones count only where not one of ten or more has a fresh datapoint.
+        """
+        return self._worst_datapoint[0] if self._worst_datapoint else None
+
+    @property
+    def oldest_datapoint(self) -> tuple[float, str] | None:
+        """The age of the same and its volume id, if it is older than ``metric_lag``."""
+        worst = self._worst_datapoint
+        return worst if worst and worst[0] > self.cadence.metric_lag.total_seconds() else None
+
+    @property
+    def _worst_datapoint(self) -> tuple[float, str] | None:
+        known = [d.assessment for d in self.decisions if d.assessment.arrived_at_s is None]
+        read = [a for a in known if a.balance_pct is not None]
+        aged = [(a.balance_pct, a.age_s, a.volume.volume_id) for a in read if a.age_s is not None]
+        full = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) >= self.cadence.calm_from_pct]
+        others = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) < self.cadence.calm_from_pct]
+        if len(full) >= _MANY:
+            others.append(min(full))
+        return max(others, default=None)
+
+    @property
+    def datapoint_spacing_s(self) -> int | None:
+        """How far apart the datapoints of most volumes are: the median."""
+        known = sorted(s for d in self.decisions if (s := d.assessment.spacing_s) is not None)
+        return known[len(known) // 2] if known else None
+
+    @property
+    def usd_per_month_idle(self) -> float:
+        return self.usd_per_month_idle_at(self.cadence)
+
+    def usd_per_month_idle_at(self, cadence: CadencePolicy) -> float:
+        """Dollars a month for watching these volumes by this cadence, if all of them were calm."""
+        polled = (d.assessment for d in self.decisions if d.look_interval_s)
+        return usd_per_month_idle(sweep_interval_s(a.baseline_iops, cadence) for a in polled)
+
+    def to_document(self) -> dict[str, Any]:
+        """The report as ``--json`` prints it; absent numbers are null, keys never disappear."""
+        by_level = Counter(str(d.level) for d in self.decisions)
+        return {
+            "schema": SCHEMA,
+            "generated_at": format_instant(self.now_s),
+            "region": self.region,
+            "ledger": self.ledger,
+            "volumes": [describe(d, self.now_s, self.outcome_of(d)) for d in sort_by_urgency(self.decisions)],
+            "totals": {
+                "volumes": len(self.decisions),
+                "by_level": dict(by_level),
+                "flipped": self.count(Done.FLIPPED),
+                "flipped_back": self.count(Done.FLIPPED_BACK),
+                "refused": self.count(Done.REFUSED),
+                "failed": self.count(Done.FAILED),
+                "in_flight": self.count(Done.IN_FLIGHT),
+                "unread": len(self.unread),
+                "ignored": len(self.ignored),
+            },
+            "cost": {
+                "metrics_requested": self.metrics_requested,
+                "usd_per_month_idle": round(self.usd_per_month_idle, 2),
+                "usd_per_month_now": round(usd_per_month_now(self.decisions), 2),
+            },
+            "newest_datapoint_age_s": _rounded(self.newest_datapoint_age_s),
+            "worst_datapoint_age_s": _rounded(self.worst_datapoint_age_s),
+            "datapoint_spacing_s": self.datapoint_spacing_s,
+            "holds": [_hold(hold) for hold in self.holds],
+            "missing": list(self.missing),
+            "failures": list(self.failures),
+            "api_calls": dict(self.api_calls),
+        }
+
+
+def sort_by_urgency(decisions: Iterable[Decision]) -> list[Decision]:
+    """Most urgent first: level, then time to empty, then the bound, then the balance, then the id."""
+    return sorted(decisions, key=urgency_of)
+
+
+def urgency_of(decision: Decision) -> tuple[Any, ...]:
+    """The lower, the sooner somebody must act."""
+    assessment = decision.assessment
+    forecast = assessment.forecast
+    far = float("inf")
+    time_to_empty = forecast.time_to_empty_s if forecast else None
+    soonest = forecast.soonest_empty_s if forecast else None
+    rank = -float(decision.level.rank)
+    if decision.is_changing and not (decision.flip and decision.flip.stuck_told):
+        rank = max(rank, -2.5)  # help is on its way: after all that needs it
+    return (
+        rank if assessment.unknown_reason is None else (-2.5 if assessment.is_fault else 1),
+        far if time_to_empty is None else time_to_empty,
+        far if soonest is None else soonest,
+        far if assessment.balance_pct is None else assessment.balance_pct,
+        assessment.volume.volume_id,
+    )
+
+
+def describe(decision: Decision, now_s: float, outcome: Outcome) -> dict[str, Any]:
+    """One volume of the report."""
+    assessment = decision.assessment
+    volume = assessment.volume
+    forecast = describe_forecast(assessment, now_s)
+    return {
+        "volume_id": volume.volume_id,
+        **describe_names(volume),
+        "volume_type": volume.volume_type,
+        "size_gib": volume.size_gib,
+        "instance_id": volume.instance_id,
+        "instance_name": volume.instance_name,
+        "device": volume.device,
+        "baseline_iops": assessment.baseline_iops,
+        "burst_balance_pct": assessment.balance_pct,
+        "credits": _rounded(assessment.credits_left),
+        "drain_per_s": forecast["drain_per_s"],
+        "time_to_empty_s": forecast["time_to_empty_s"],
+        "time_to_empty_earliest_s": forecast["earliest_s"],
+        "time_to_empty_latest_s": forecast["latest_s"],
+        "soonest_empty_s": forecast["soonest_empty_s"],
+        "datapoint_age_s": _rounded(assessment.age_s),
+        "datapoint_spacing_s": assessment.spacing_s,
+        "level": str(decision.level),
+        "unknown_reason": assessment.unknown_reason and str(assessment.unknown_reason),
+        "unknown_because": assessment.unknown_because,
+        "fault": assessment.is_fault,
+        "mode": str(decision.wishes.mode),
+        "tag_faults": list(decision.wishes.faults),
+        "look_interval_s": decision.look_interval_s,
+        "decision": {"action": str(decision.action), "reason": decision.reason, "target": _target(decision)},
+        "flip": _flip(decision.flip),
+        "outcome": {
+            "action": str(outcome.done),
+            "because": outcome.because,
+            "error_code": outcome.error_code,
+            "refusal": outcome.refusal and str(outcome.refusal.guard),
+            "retry_at": None if outcome.retry_at_s is None else format_instant(outcome.retry_at_s),
+        },
+    }
+
+
+def _flip(flip: Flip | None) -> dict[str, Any] | None:
+    if flip is None:
+        return None
+    return {
+        "phase": str(flip.phase),
+        "direction": str(flip.direction),
+        "cause": str(flip.cause),
+        "by": flip.by,
+        "original": configuration_document(flip.original),
+        "target": configuration_document(flip.target),
+        "asked_at": format_instant(flip.asked_at_s),
+        "stays": flip.stays,
+        "because": flip.because,
+        "usd_per_month_more": flip.usd_per_month,
+    }
+
+
+def _hold(hold: Hold) -> dict[str, Any]:
+    return {
+        "volume_id": hold.volume_id,
+        "by": hold.by,
+        "reason": hold.reason,
+        "until": format_instant(hold.until_s),
+    }
+
+
+def _target(decision: Decision) -> dict[str, Any] | None:
+    target = decision.proposal.target if decision.proposal else None
+    if target is None:
+        return None
+    return configuration_document(target)
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)

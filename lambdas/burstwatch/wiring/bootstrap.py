@@ -1,0 +1,396 @@
+"""The only place that builds clients and joins the core to its adapters."""
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from threading import Lock
+from time import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError
+from botocore.httpsession import URLLib3Session
+from botocore.session import Session as BotocoreSession
+
+from burstwatch.adapters.aws import botocore_hooks
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
+from burstwatch.adapters.aws.drain_metrics import CauseReader
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier, keep_no_connection
+from burstwatch.adapters.aws.errors import explained
+from burstwatch.adapters.aws.http_deadline import bound_aws_answers
+from burstwatch.adapters.aws.time_limit import TimeLimit
+from burstwatch.adapters.notify.channel import Channel
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.ledger.ledger import Ledger
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.text import format_instant
+from burstwatch.engine.services import Shell
+from burstwatch.wiring.settings import CLOCK, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+
+WORKERS: Final = 8
+"""Reads under way at once."""
+
+_COLLECTED_AFTER: Final = 50_000
+"""Objects made until Python looks for cycles among the new: a pass makes millions of them and no cycles."""
+
+_MOST_SKEW_S: Final = 120
+_FIRST_ERROR_STATUS: Final = 300
+_CLOCK_TIMEOUT_S: Final = 5
+
+_CONFIG: Final = Config(
+    connect_timeout=5,
+    read_timeout=30,
+    retries={"mode": "standard", "total_max_attempts": 5},
+    max_pool_connections=WORKERS,
+    user_agent_extra="burstwatch",
+)
+
+_MANY: Final = _CONFIG.merge(Config(parameter_validation=False))
+"""For calls of 500 metrics: to check their 3,500 parameters takes botocore a fifth of the call's time."""
+
+_ONCE: Final = _CONFIG.merge(Config(read_timeout=20, retries={"mode": "standard", "total_max_attempts": 1}))
+"""Sent once: an answer that does not come is no reason to ask again for what may have been done."""
+
+_SOON: Final = _CONFIG.merge(
+    Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
+)
+"""For what is good to know, and not worth a long wait."""
+
+_AT_ONCE: Final = _SOON.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
+"""For what alerts wait for."""
+
+
+_OF_LEDGER: Final = _CONFIG.merge(Config(connect_timeout=2, read_timeout=4))
+"""In a function: what must be remembered of a call to AWS is to be written after one that took long."""
+
+
+_OF_QUEUE: Final = _CONFIG.merge(Config(connect_timeout=1, read_timeout=3))
+"""A repeat does no harm: the queue drops a request that it knows, and one put back twice is put back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the clients of a function wait at most, and the ``limit`` of its invocation."""
+
+    limit: TimeLimit
+    attempts: int
+    connect_s: float = 5
+    read_s: float = 8
+
+    def bound(self, config: Any) -> Any:
+        """The configuration of a client, with no longer waits and no more attempts than these."""
+        attempts = min(self.attempts, config.retries["total_max_attempts"])
+        return config.merge(
+            Config(
+                connect_timeout=min(self.connect_s, config.connect_timeout),
+                read_timeout=min(self.read_s, config.read_timeout),
+                retries={"mode": "standard", "total_max_attempts": attempts},
+            )
+        )
+
+
+class BoundLedger(Ledger, Protocol):
+    """A ledger that can be kept to one account and region."""
+
+    def bind(self, origin: str) -> None:
+        """Keep it to this origin; another one is refused from then on."""
+        ...
+
+
+class ClockError(BurstwatchError):
+    """This machine's time cannot be trusted, and every age and forecast with it."""
+
+
+class Session(Protocol):
+    """What clients are made of: ours, or one of boto3's."""
+
+    @property
+    def region_name(self) -> str: ...
+
+    def client(self, service_name: Any, *, config: Any, endpoint_url: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSession:
+    """A session of botocore's: boto3 adds nothing that is used here and takes a tenth of the start-up."""
+
+    _botocore: BotocoreSession
+    region_name: str
+    patience: Patience | None = None
+
+    def client(self, service_name: Any, *, config: Any, endpoint_url: Any) -> Any:
+        if self.patience is not None:
+            config = self.patience.bound(config)
+        client = self._botocore.create_client(service_name, config=config, endpoint_url=endpoint_url)
+        if self.patience is not None:
+            self.patience.limit.attach(client)
+        return client
+
+    def client_as(self, service_name: str, *, config: Any, credentials: Mapping[str, str]) -> Any:
+        """A client with the ``Credentials`` that AssumeRole answered."""
+        return self._botocore.create_client(
+            service_name,
+            config=config,
+            aws_access_key_id=credentials["AccessKeyId"],
+            aws_secret_access_key=credentials["SecretAccessKey"],
+            aws_session_token=credentials["SessionToken"],
+        )
+
+
+def open_session(
+    profile: str | None,
+    region: str | None,
+    *,
+    last_region: str | None = None,
+    patience: Patience | None = None,
+) -> AwsSession:
+    """A session as boto3 makes it: options first, then environment, then files.
+
+    boto3 does not know AWS_REGION as other AWS tools do: it is for ``last_region``, the last resort.
+
+    Raises:
+        SettingsError: there is no such profile, or no region anywhere.
+    """
+    session = BotocoreSession(profile=profile)
+    try:
+        session.get_scoped_config()
+        region = region or session.get_config_variable("region") or last_region
+    except BotoCoreError as error:
+        raise SettingsError(f"{error}; check --profile, AWS_PROFILE and ~/.aws/config") from error
+    if not region:
+        raise SettingsError("no AWS region; give --region, set AWS_REGION, or add one to the profile")
+    session.set_config_variable("region", region)
+    bound_aws_answers()
+    botocore_hooks.quicken(session)
+    botocore_hooks.parse_strictly(session)
+    return AwsSession(session, region, patience)
+
+
+def build_shell(
+    session: Session,
+    *,
+    policy: Policy,
+    ledger: Ledger,
+    channels: Sequence[Channel] = (),
+    account: str | None = None,
+    endpoint_url: str | None = None,
+    report_progress: Callable[[int, int], None] = lambda _done, _total: None,
+    clock: Clock | None = None,
+    calls: CallCounter | None = None,
+) -> Shell:
+    """Everything a pass stands on; without a ``clock`` the time is for the caller to tell.
+
+    ``calls`` is for callers that asked AWS something before. Python looks for cycles less often from now on:
+    as often as by default it takes a quarter of a pass over a large fleet.
+    """
+    gc.set_threshold(_COLLECTED_AFTER)
+    calls = calls or CallCounter()
+    ec2 = build_client(session, "ec2", calls, endpoint_url=endpoint_url)
+
+    def cloudwatch(config: Config) -> Any:
+        return build_client(session, "cloudwatch", calls, endpoint_url=endpoint_url, config=config)
+
+    return Shell(
+        ec2=Ec2Reader(ec2),
+        cloudwatch=CloudWatchReader(_LateClient(lambda: cloudwatch(_MANY)), workers=WORKERS),  # type: ignore[arg-type]
+        causes=CauseReader(_LateClient(lambda: cloudwatch(_AT_ONCE))),
+        ledger=ledger,
+        calls=calls,
+        policy=policy,
+        place=Place(region=session.region_name, account=account),
+        channels=channels,
+        report_progress=report_progress,
+        clock=_clock_of(ec2, clock),
+    )
+
+
+def _clock_of(client: Any, clock: Clock | None) -> Callable[[], float]:
+    if clock is Clock.ENDPOINT:
+        return endpoint_clock(client.meta.endpoint_url)
+    if clock is Clock.WALL:
+        client.meta.events.register("response-received", _refuse_a_wrong_clock)
+    return time
+
+
+def endpoint_clock(url: str) -> Callable[[], float]:
+    """The time that this endpoint tells, to the second; asked anew each time, as it may run faster than ours.
+
+    Raises:
+        AwsError: the endpoint does not answer.
+        ClockError: it answers without a date.
+    """
+    http = URLLib3Session(timeout=_CLOCK_TIMEOUT_S)
+
+    def read() -> float:
+        with explained("reading the endpoint's clock"):
+            answer = http.send(AWSRequest(method="HEAD", url=url).prepare())
+        try:
+            return parsedate_to_datetime(answer.headers["date"]).timestamp()
+        except (KeyError, ValueError) as error:
+            raise ClockError(f"{url} tells no time; set {CLOCK}=wall") from error
+
+    return read
+
+
+def _refuse_a_wrong_clock(response_dict: dict[str, Any] | None, **_: object) -> None:
+    """Compare this machine's clock with the date of an answer that AWS gave.
+
+    Raises:
+        ClockError: they are more than two minutes apart.
+    """
+    if response_dict is None or response_dict["status_code"] >= _FIRST_ERROR_STATUS:
+        return
+    try:
+        aws_s = parsedate_to_datetime(response_dict["headers"]["date"]).timestamp()
+    except (KeyError, ValueError):
+        return
+    ahead_s = time() - aws_s
+    if abs(ahead_s) > _MOST_SKEW_S:
+        side = "ahead of" if ahead_s > 0 else "behind"
+        raise ClockError(
+            f"this machine's clock is {abs(ahead_s) / 60:,.0f} min {side} AWS's ({format_instant(aws_s)}),"
+            f" more than {_MOST_SKEW_S // 60} min: set it (for example `chronyc makestep`) and run again;"
+            f" for a lab with a time of its own, set {CLOCK}=endpoint"
+        )
+
+
+@contextmanager
+def open_ledger(session: Session, address: LedgerAddress) -> Iterator[BoundLedger]:
+    """The ledger at this address; a file that is not there is made, a table is not.
+
+    Its calls are not counted: what a pass takes is to be the same whatever holds its ledger.
+
+    Raises:
+        LedgerError: it cannot be used; of a table that is not there, whoever reads it first is told.
+    """
+    if address.kind is LedgerKind.SQLITE:
+        from burstwatch.adapters.ledger.sqlite import SqliteLedger  # noqa: PLC0415 - one of two is used
+
+        with SqliteLedger.open(address.path) as ledger:
+            yield ledger
+        return
+    from burstwatch.adapters.ledger.dynamodb import DynamoLedger  # noqa: PLC0415 - as above
+
+    client = build_client(session, "dynamodb", CallCounter())
+    yield DynamoLedger(client, address.place, workers=WORKERS)
+
+
+def build_ledger_client(session: Session) -> Any:
+    """The client of a function's ledger; its calls are not counted: they are no reads of AWS's state."""
+    return build_client(session, "dynamodb", CallCounter(), config=_OF_LEDGER)
+
+
+def origin_of(account: str, region: str) -> str:
+    """What a ledger is bound to: every process that shares one must say the same."""
+    return f"account {account} in {region}"
+
+
+def build_parameters_client(session: Session, calls: CallCounter) -> Any:
+    """A client of SSM Parameter Store that does not wait long: what it is asked for can be named instead."""
+    return build_client(session, "ssm", calls, config=_SOON)
+
+
+def build_topic_client(session: Session, calls: CallCounter) -> Any:
+    """A client of SNS that is sent to once: an alert that it does not take waits in the ledger."""
+    return build_client(session, "sns", calls, config=_AT_ONCE)
+
+
+def build_queue_client(session: Session, calls: CallCounter) -> Any:
+    """The client for flip requests: a request must go back to the queue also in the last seconds."""
+    return build_client(session, "sqs", calls, config=_OF_QUEUE)
+
+
+class _LateClient:
+    """A client built when it is first used, so that nothing waits for it before."""
+
+    def __init__(self, build: Callable[[], Any]) -> None:
+        self._build = build
+        self._built: Any = None
+        self._lock = Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        with self._lock:
+            self._built = self._built or self._build()
+        return getattr(self._built, name)
+
+
+def build_modifier(session: Session, calls: CallCounter, *, endpoint_url: str | None = None) -> Ec2Modifier:
+    """What modifies volumes; its client is built when the first one is to be modified."""
+
+    def build() -> Any:
+        client = build_client(session, "ec2", calls, endpoint_url=endpoint_url, config=_ONCE)
+        keep_no_connection(client)
+        return client
+
+    return Ec2Modifier(_LateClient(build))  # type: ignore[arg-type]
+
+
+def build_client(
+    session: Session,
+    service: Any,
+    calls: CallCounter,
+    *,
+    endpoint_url: str | None = None,
+    config: Config = _CONFIG,
+) -> Any:
+    """A client with explicit timeouts and retries, its calls counted.
+
+    Raises:
+        SettingsError: the AWS configuration holds something that no client can be made of.
+    """
+    try:
+        client: BaseClient = session.client(service, config=config, endpoint_url=endpoint_url)
+    except (BotoCoreError, ValueError) as error:
+        raise SettingsError(f"{error}; correct the AWS configuration or AWS_ENDPOINT_URL") from error
+    botocore_hooks.attach(client)
+    calls.attach(client)
+    return client
+
+
+def client_as(session: AwsSession, service: str, calls: CallCounter, credentials: Mapping[str, str]) -> Any:
+    """A client of a role that was assumed, its calls counted."""
+    client = session.client_as(service, config=_CONFIG, credentials=credentials)
+    calls.attach(client)
+    return client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whom AWS takes the caller for: the account's id, and the name of the user or role there."""
+
+    account: str
+    arn: str
+
+
+def find_identity(session: Session, calls: CallCounter) -> Identity:
+    """Whom these credentials belong to; needs no permission, and waits for no AWS that is out of reach.
+
+    Raises:
+        AwsError: AWS does not say.
+    """
+    with explained("sts:GetCallerIdentity"):
+        told = build_client(session, "sts", calls, config=_SOON).get_caller_identity()
+        return Identity(account=str(told["Account"]), arn=str(told.get("Arn", "")))
+
+
+def build_channels(session: Session, settings: Settings, calls: CallCounter) -> list[Channel]:
+    """The ways to people that the settings name."""
+    channels: list[Channel] = []
+    if settings.topic_arn:
+        from burstwatch.adapters.notify.sns import SnsChannel  # noqa: PLC0415 - most runs of burstctl send nothing
+
+        channels.append(SnsChannel(build_topic_client(session, calls), settings.topic_arn))
+    if settings.slack_webhook:
+        from burstwatch.adapters.notify.slack import SlackChannel  # noqa: PLC0415 - as above
+
+        channels.append(SlackChannel(settings.slack_webhook))
+    return channels

@@ -1,0 +1,199 @@
+"""What is recorded of a volume, minute by minute, whoever recorded it."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from math import isnan, nan
+
+from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.ebs.sizing import AT_CEILING, EMPTY_PCT
+from burstwatch.core.ebs.usage import History
+from burstwatch.core.ebs.volume import Volume, baseline_iops
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One metric by the minute from ``first_s`` on; a minute that nobody recorded is not a number."""
+
+    first_s: int
+    values: "array[float]"
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, float]], first_s: int, end_s: int) -> "Track":
+        """The track of these minutes, as far as they lie in the span."""
+        values = array("d", [nan]) * ((end_s - first_s) // PERIOD_S)
+        for start_s, value in pairs:
+            if first_s <= start_s < end_s:
+                values[(start_s - first_s) // PERIOD_S] = value
+        return cls(first_s, values)
+
+    @property
+    def end_s(self) -> int:
+        return self.first_s + len(self.values) * PERIOD_S
+
+    def at(self, start_s: int) -> float | None:
+        """The value of the minute that begins then; None where there is none."""
+        index = (start_s - self.first_s) // PERIOD_S
+        if not 0 <= index < len(self.values):
+            return None
+        value = self.values[index]
+        return None if isnan(value) else value
+
+    def put(self, start_s: int, value: float | None) -> None:
+        """Write one minute over; None is a gap."""
+        self.values[(start_s - self.first_s) // PERIOD_S] = nan if value is None else value
+
+    def between(self, start_s: float, end_s: float) -> Series:
+        """The minutes known that begin in ``[start_s, end_s)``."""
+        first = max(0, -int((self.first_s - start_s) // PERIOD_S))
+        last = min(len(self.values), -int((self.first_s - end_s) // PERIOD_S))
+        if first >= last:
+            return Series()
+        values = self.values[first:last]
+        starts_s = range(self.first_s + first * PERIOD_S, self.first_s + last * PERIOD_S, PERIOD_S)
+        if isnan(sum(values)):
+            known = [(start, value) for start, value in zip(starts_s, values, strict=True) if value == value]  # noqa: PLR0124 - no gap is itself
+            return Series(tuple(start for start, _ in known), tuple(value for _, value in known))
+        return Series(tuple(starts_s), tuple(values))
+
+    def copy(self) -> "Track":
+        return Track(self.first_s, self.values[:])
+
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        """Each minute known, with its value."""
+        for index, value in enumerate(self.values):
+            if not isnan(value):
+                yield self.first_s + index * PERIOD_S, value
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A gp2 volume as it was recorded: least balance and operations of each minute.
+
+    ``period_s`` is how wide the periods were that it was recorded in. ``cut_because`` says why not all that
+    was recorded is used.
+    """
+
+    volume: Volume
+    balance: Track
+    reads: Track
+    writes: Track
+    period_s: int = PERIOD_S
+    cut_because: str | None = None
+
+    @property
+    def first_s(self) -> int:
+        return self.balance.first_s
+
+    @property
+    def end_s(self) -> int:
+        return self.balance.end_s
+
+    def served_iops(self, start_s: int) -> float | None:
+        """Operations a second in a minute, where both halves are known."""
+        reads, writes = self.reads.at(start_s), self.writes.at(start_s)
+        return None if reads is None or writes is None else (reads + writes) / PERIOD_S
+
+    def is_stalled(self, start_s: int, balance_pct: float | None) -> bool:
+        """Whether it was held back in a minute: at that balance it is dry, and it served its baseline."""
+        if balance_pct is None or balance_pct > EMPTY_PCT:
+            return False
+        served = self.served_iops(start_s)
+        return served is not None and served >= AT_CEILING * baseline_iops(self.volume.size_gib)
+
+    def stalls(self, start_s: int, end_s: int) -> list[int]:
+        """The minutes of a span in which it was held back."""
+        return [
+            at_s
+            for at_s, pct in self.balance
+            if pct <= EMPTY_PCT and start_s <= at_s < end_s and self.is_stalled(at_s, pct)
+        ]
+
+    def known_minutes(self, start_s: int, end_s: int) -> int:
+        """Of how many minutes of a span the balance is known."""
+        return len(self.balance.between(start_s, end_s))
+
+    @cached_property
+    def _silences(self) -> list[tuple[int, int]]:
+        """The stretches in which nothing at all was recorded, before and after it included."""
+        found: list[tuple[int, int]] = []
+        tracks = zip(self.balance.values, self.reads.values, self.writes.values, strict=True)
+        at_s = self.first_s
+        for is_silent, minutes in groupby(all(map(isnan, each)) for each in tracks):
+            until_s = at_s + sum(1 for _ in minutes) * PERIOD_S
+            if is_silent:
+                found.append((at_s, until_s))
+            at_s = until_s
+        return found
+
+    def silence_s(self, at_s: float) -> int:
+        """How long the silence lasts that a moment lies in; 0 where something was recorded."""
+        if at_s >= self.end_s:
+            return 2**31
+        index = bisect_right(self._silences, (at_s, 2**62)) - 1
+        if index < 0:
+            return 0
+        since_s, until_s = self._silences[index]
+        return until_s - since_s if at_s < until_s else 0
+
+
+def record(volume: Volume, history: History, first_s: int, end_s: int) -> Recording:
+    """A recording of what CloudWatch told of a volume; wide periods are drawn out to minutes.
+
+    The operations of a wide period are spread evenly over it. Its balance is drawn straight: down to its
+    least where that is lower than before, up to the next where that is higher.
+    """
+    period_s = history.period_s
+    tracks = {"reads": history.read_ops, "writes": history.write_ops}
+    if period_s == PERIOD_S:
+        spread = {name: _pairs(series) for name, series in tracks.items()}
+        balance = _pairs(history.balance)
+    else:
+        spread = {name: _spread(series, period_s) for name, series in tracks.items()}
+        balance = _drawn(history.balance, period_s)
+    return Recording(
+        volume=volume,
+        balance=Track.of(balance, first_s, end_s),
+        reads=Track.of(spread["reads"], first_s, end_s),
+        writes=Track.of(spread["writes"], first_s, end_s),
+        period_s=period_s,
+    )
+
+
+def with_only(recording: Recording, start_s: int, end_s: int, because: str) -> Recording:
+    """The recording without what lies outside a span."""
+    balance, reads, writes = (
+        Track.of(
+            ((at_s, value) for at_s, value in track if start_s <= at_s < end_s),
+            recording.first_s,
+            recording.end_s,
+        )
+        for track in (recording.balance, recording.reads, recording.writes)
+    )
+    return replace(recording, balance=balance, reads=reads, writes=writes, cut_because=because)
+
+
+def _pairs(series: Series) -> Iterable[tuple[int, float]]:
+    return zip(series.starts_s, series.values, strict=True)
+
+
+def _spread(series: Series, period_s: int) -> Iterator[tuple[int, float]]:
+    share = PERIOD_S / period_s
+    for start_s, value in _pairs(series):
+        for at_s in range(start_s, start_s + period_s, PERIOD_S):
+            yield at_s, value * share
+
+
+def _drawn(series: Series, period_s: int) -> Iterator[tuple[int, float]]:
+    known = dict(_pairs(series))
+    count = period_s // PERIOD_S
+    for start_s, least in known.items():
+        before, after = known.get(start_s - period_s, least), known.get(start_s + period_s, least)
+        if before > least:
+            steps = (before + (least - before) * (nth + 1) / count for nth in range(count))
+        else:
+            steps = (least + max(0.0, after - least) * nth / count for nth in range(count))
+        yield from zip(range(start_s, start_s + period_s, PERIOD_S), steps, strict=True)

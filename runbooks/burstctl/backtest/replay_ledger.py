@@ -1,0 +1,42 @@
+"""The ledger of a replay: in memory, and read from it only what has changed."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.ledger import Beginning, Caps, Change, States, VolumeState
+
+
+class ReplayLedger(SqliteLedger):
+    """An SQLite ledger that keeps the states as it last read them, for passes by the ten thousand.
+
+    Only for one that nobody else writes to: ``in_memory``.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, *, path: Path, lock_timeout_s: float) -> None:
+        super().__init__(connection, path=path, lock_timeout_s=lock_timeout_s)
+        self._states: dict[str, VolumeState] = {}
+
+    def states(self) -> States:
+        return States(self._states)
+
+    def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
+        applied = super().commit(changes, channels=channels)
+        self._read_again(applied)
+        return applied
+
+    def begin(
+        self, change: Change, caps: Caps, *, now_s: float, heeds_holds: bool, channels: Sequence[str]
+    ) -> Beginning:
+        beginning = super().begin(change, caps, now_s=now_s, heeds_holds=heeds_holds, channels=channels)
+        self._read_again({change.volume_id})
+        return beginning
+
+    def _read_again(self, volume_ids: set[str]) -> None:
+        found = self.states_of(volume_ids)
+        for volume_id in volume_ids:
+            if volume_id in found:
+                self._states[volume_id] = found[volume_id]
+            else:
+                self._states.pop(volume_id, None)

@@ -1,0 +1,73 @@
+"""A file that somebody named to be written: it is either the old one or the whole new one."""
+
+import os
+from pathlib import Path
+from secrets import token_hex
+
+from burstctl.render.volume import LONGEST_SENTENCE
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.text import printable
+from burstwatch.wiring.settings import SettingsError
+
+
+class WritingError(BurstwatchError):
+    """The file could not be written; what was there is there still."""
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Find out before any work whether a file could be made there; ``option`` is what it was named with.
+
+    Raises:
+        SettingsError: it is a directory, or there is no such directory, or it may not be written to.
+    """
+    if _is_pipe_or_device(path):
+        return
+    shown, folder = f"{option} {shown_path(path)}", shown_path(path.parent)
+    if path.is_dir():
+        raise SettingsError(f"{shown} is a directory: name a file in it")
+    if not path.parent.is_dir():
+        raise SettingsError(f"{shown}: there is no directory {folder}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise SettingsError(f"{shown}: {folder} may not be written to; name another place")
+
+
+def shown_path(path: Path) -> str:
+    """The path, fit to show."""
+    return printable(str(path), LONGEST_SENTENCE)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside the file and rename: whoever reads meanwhile sees the old one or the new one.
+
+    What is no file, such as a pipe or /dev/null, is written to and stays what it is.
+
+    Raises:
+        WritingError: the disk is full, or somebody took the place away.
+    """
+    try:
+        if _is_pipe_or_device(path):
+            path.write_bytes(content)
+        else:
+            _replace(path.resolve(), content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WritingError(
+            f"{shown_path(path)} could not be written ({reason}); what was there is there still"
+        ) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    made = path.with_name(f".burstctl-{token_hex(6)}")
+    try:
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666
+        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        if path.exists():
+            made.chmod(mode)  # what the umask took away
+        made.write_bytes(content)
+        made.replace(path)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _is_pipe_or_device(path: Path) -> bool:
+    return path.exists() and not (path.is_file() or path.is_dir())

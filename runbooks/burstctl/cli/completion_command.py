@@ -1,0 +1,27 @@
+"""``burstctl completion``: what makes a shell complete its commands and options."""
+
+import click
+
+from burstctl.cli.exit_codes import Exit
+from burstctl.cli.options import Command
+from burstctl.cli.output import show
+from burstctl.cli.shell_completion import SCRIPTS
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("burstctl completion bash > ~/.burstctl-completion", "then, in ~/.bashrc: . ~/.burstctl-completion"),
+        ("burstctl completion zsh > ~/.zfunc/_burstctl", "where ~/.zfunc is in fpath, before compinit"),
+        ("burstctl completion fish > ~/.config/fish/completions/burstctl.fish", "fish finds it by itself"),
+    ),
+    page="runbooks/README.md",
+)
+@click.argument("shell", type=click.Choice(list(SCRIPTS)))
+def completion(shell: str) -> Exit:
+    """Print what makes SHELL complete commands, options and their words.
+
+    AWS is not asked while you type: volumes are not completed. A bash must be 4.4 or newer.
+    """
+    show(SCRIPTS[shell].rstrip("\n"))
+    return Exit.FINE

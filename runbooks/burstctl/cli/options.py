@@ -1,0 +1,215 @@
+"""What all commands have in common: their options, their help, and volume ids as arguments."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from functools import update_wrapper
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from burstwatch.core.durations import format_span, parse_span
+from burstwatch.core.text import printable
+
+ALL_REGIONS: Final = "all"
+"""In place of a region: every one that is enabled for the account."""
+
+LONGEST_ORDER: Final = timedelta(days=30)
+"""A hold, or a flip that is to come back, for longer than this is meant for good."""
+
+_LONGEST_REASON: Final = 200
+_VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of every command, given before or after its name.
+
+    ``regions`` are those asked for, ``region`` is the one to work in: None where none was given, or several.
+    """
+
+    policy: Path | None = None
+    ledger: str | None = None
+    profile: str | None = None
+    regions: tuple[str, ...] = ()
+    region: str | None = None
+    json: bool = False
+    exit_zero: bool = False
+
+    @property
+    def is_for_several(self) -> bool:
+        """Whether it is about more than one region, or may be."""
+        return len(self.regions) > 1 or ALL_REGIONS in self.regions
+
+
+def _complete_region(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """The regions that botocore knows, and ``all`` where several are taken; AWS is not asked."""
+    from botocore.session import Session  # noqa: PLC0415 - only while somebody types a region
+
+    takes_all = not isinstance(context.command, Command) or context.command.takes_regions
+    names = [*([ALL_REGIONS] if takes_all else []), *Session().get_available_regions("ec2")]
+    return [name for name in names if name.startswith(begun)]
+
+
+def _complete_profile(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    from botocore.session import Session  # noqa: PLC0415 - only while somebody types a profile
+
+    return [name for name in Session().available_profiles if name.startswith(begun)]
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--policy",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The policy. Default: BURSTWATCH_POLICY, else the deployed stack's, else ./policy.yaml,"
+        " else what is built in.",
+    ),
+    click.option(
+        "--ledger",
+        metavar="KIND:NAME",
+        help="The ledger, sqlite:PATH or dynamodb:TABLE. Default: BURSTWATCH_LEDGER, else the deployed"
+        " stack's, else a file in the user's state directory.",
+    ),
+    click.option(
+        "--profile",
+        metavar="NAME",
+        help="A profile of the AWS configuration.",
+        shell_complete=_complete_profile,
+    ),
+    click.option(
+        "--region",
+        "regions",
+        multiple=True,
+        metavar="NAME",
+        help="The AWS region. assess, advise, hold and release take several, and all that are enabled:"
+        " --region all.",
+        shell_complete=_complete_region,
+    ),
+    click.option("--json", is_flag=True, help="Print JSON instead of a table."),
+    click.option("--exit-zero", is_flag=True, help="Exit 0 in place of 3 (attention) and 4 (refused)."),
+)
+_NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "region")
+
+
+def common_options(function: _Decorated) -> _Decorated:
+    """Give a command, or the group of all, the common options; it gets them as ``options``."""
+
+    def with_options(*args: Any, **given: Any) -> Any:
+        context = click.get_current_context()
+        own = {name: given.pop(name) for name in _NAMES}
+        before = context.find_object(Options) or Options()
+        options = _options(**{name: value or getattr(before, name) for name, value in own.items()})
+        if options.is_for_several and isinstance(context.command, Command):
+            context.command.require_several_regions()
+        context.obj = options
+        return function(*args, options=options, **given)
+
+    update_wrapper(with_options, function)
+    for option in reversed(_OPTIONS):
+        with_options = option(with_options)
+    return with_options  # type: ignore[return-value]
+
+
+def _options(*, regions: Sequence[str], **others: Any) -> Options:
+    chosen = tuple(dict.fromkeys(regions))
+    several = Options(regions=chosen, **others)
+    return several if several.is_for_several or not chosen else replace(several, region=chosen[0])
+
+
+class Command(click.Command):
+    """A command whose help ends with examples and the page that tells when to use it.
+
+    One that looks at, or holds, whole regions may do so in several at once: it ``takes_regions``.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[tuple[str, str]],
+        page: str,
+        takes_regions: bool = False,
+        **rest: Any,
+    ) -> None:
+        super().__init__(*args, **rest)
+        self.examples = examples
+        self.page = page
+        self.takes_regions = takes_regions
+
+    def require_several_regions(self) -> None:
+        """Refuse several regions where only one makes sense.
+
+        Raises:
+            click.UsageError: this command works in one.
+        """
+        if not self.takes_regions:
+            raise click.UsageError(
+                f"{self.name} works in one region: give --region once, with its name. assess, advise, hold"
+                " and release take several."
+            )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        write_examples(formatter, self.examples, self.page)
+
+
+def write_examples(formatter: click.HelpFormatter, examples: Sequence[tuple[str, str]], page: str) -> None:
+    """The end of a help text."""
+    with formatter.section("Examples"):
+        for line, meaning in examples:
+            formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+            formatter.write(f"{'':{formatter.current_indent}}    {meaning}\n")
+    formatter.write(f"\nRunbook: {page}\n")
+
+
+class VolumeId(click.ParamType[str]):
+    """AWS's id of a volume: eight hexadecimal digits on old ones, seventeen since 2016."""
+
+    name = "volume"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if not _VOLUME_ID.fullmatch(text):
+            shape = "vol- and 17 (or 8) digits from 0-9a-f, such as vol-0123456789abcdef0"
+            self.fail(f"{text!r} is no volume id: {shape}.", param, ctx)
+        return text
+
+
+class Span(click.ParamType[timedelta]):
+    """A length of time such as ``6h``, within limits."""
+
+    name = "span"
+
+    def __init__(self, least: timedelta, most: timedelta) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        try:
+            span = parse_span(str(value))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        if not self._least <= span <= self._most:
+            self.fail(
+                f"{value} must be from {format_span(self._least)} to {format_span(self._most)}.", param, ctx
+            )
+        return span
+
+
+ORDER_SPAN: Final = Span(timedelta(minutes=1), LONGEST_ORDER)
+
+
+class Reason(click.ParamType[str]):
+    """Why, in a person's words: they stand in the ledger and in alerts."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        reason = printable(str(value), _LONGEST_REASON + 1)
+        if not reason:
+            self.fail("it is empty: say why, others will read it.", param, ctx)
+        if len(reason) > _LONGEST_REASON:
+            self.fail(f"it is longer than {_LONGEST_REASON} characters.", param, ctx)
+        return reason

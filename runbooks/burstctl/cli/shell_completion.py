@@ -1,0 +1,110 @@
+"""What a shell is told to complete by, and what it is answered while somebody types.
+
+Each script hands over the line up to the cursor, and takes a line for each thing on offer: kind, value, help.
+"""
+
+import os
+from typing import Any, Final
+
+from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, split_arg_string
+
+from burstwatch.core.text import printable
+
+_LINE: Final = "BURSTCTL_LINE"
+_LONGEST_HELP: Final = 200
+
+_BASH: Final = r"""
+_burstctl() {
+    local kind value help line=${COMP_LINE:0:COMP_POINT} begun=${COMP_WORDS[COMP_CWORD]} option=
+    local word=${line##*[[:space:]]}
+    [[ $word == --*=* ]] && option=${word%%=*}=
+    [[ $begun == [=:] ]] && begun=
+    local before=${word%"$begun"}  # where bash divides words, at = and :, it takes the last part only
+    COMPREPLY=()
+    while IFS=$'\t' read -r kind value help; do
+        case $kind in
+            plain) value=$option$value COMPREPLY+=("${value#"$before"}") ;;
+            file) compopt -o default ;;
+            dir) compopt -o dirnames ;;
+        esac
+    done < <(BURSTCTL_LINE=$line _BURSTCTL_COMPLETE=bash_complete "$1" 2>/dev/null)
+}
+complete -o nosort -F _burstctl burstctl
+"""
+
+_ZSH: Final = r"""
+#compdef burstctl
+_burstctl() {
+    local kind value help files= line="${(j: :)words[1,CURRENT-1]} $PREFIX"
+    local -a offered
+    while IFS=$'\t' read -r kind value help; do
+        case $kind in
+            plain) offered+=("${value//:/\\:}${help:+:$help}") ;;
+            file) files=any ;;
+            dir) files=directories ;;
+        esac
+    done < <(BURSTCTL_LINE=$line _BURSTCTL_COMPLETE=zsh_complete ${~words[1]} 2>/dev/null)
+    compset -P '--*='
+    case $files in
+        any) _files ;;
+        directories) _files -/ ;;
+    esac
+    (( $#offered )) && _describe -V burstctl offered
+}
+if [[ $funcstack[1] == _burstctl ]]; then
+    _burstctl "$@"
+else
+    compdef _burstctl burstctl
+fi
+"""
+
+_FISH: Final = r"""
+function __burstctl_offers
+    set -l begun (commandline -ct)
+    set -l before (string match -r -- '^--[^=]+=' $begun)
+    set -l after (string replace -r -- '^--[^=]+=' '' $begun)
+    set -l line (commandline -cp | string collect)
+    for offer in (env BURSTCTL_LINE=$line _BURSTCTL_COMPLETE=fish_complete burstctl 2>/dev/null)
+        set -l part (string split \t -- $offer)
+        switch $part[1]
+            case plain
+                printf '%s%s\t%s\n' "$before" $part[2] "$part[3]"
+            case file
+                for found in (__fish_complete_path "$after")
+                    printf '%s%s\n' "$before" $found
+                end
+            case dir
+                for found in (__fish_complete_directories "$after" '')
+                    printf '%s%s\n' "$before" $found
+                end
+        end
+    end
+end
+complete --command burstctl --no-files --keep-order --arguments '(__burstctl_offers)'
+"""
+
+
+SCRIPTS: Final = {"bash": _BASH.lstrip("\n"), "zsh": _ZSH.lstrip("\n"), "fish": _FISH.lstrip("\n")}
+"""By shell: bash shows no help, the others do."""
+
+
+class _Offers(ShellComplete):
+    """What is on offer, for any shell; a value is offered bare also after ``--option=``: the script knows."""
+
+    name = "burstctl"
+    source_template = "# burstctl completion bash, zsh or fish prints what you are looking for\n"
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ.get(_LINE, "")
+        words = split_arg_string(line)
+        begun = words.pop() if words and not line[-1].isspace() else ""
+        return words[1:], begun
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        return "\t".join([item.type, str(item.value), printable(item.help or "", _LONGEST_HELP)])
+
+
+def register() -> None:
+    """Have click answer so whichever shell asks."""
+    for shell in SCRIPTS:
+        add_completion_class(_Offers, shell)

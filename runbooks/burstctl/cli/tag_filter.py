@@ -1,0 +1,53 @@
+"""Volumes chosen by their tags: ``--where tag:KEY=VALUE``, each more such term narrowing the choice."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from burstwatch.core.ebs.volume import Volume
+
+_TERM: Final = re.compile(r"tag:([^=\s][^=]*)(?:=(.*))?", re.DOTALL)
+_WILD: Final = frozenset("*?\\")
+"""What EC2's filters read as a pattern; here every value means itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagTerm:
+    """A tag that a volume must have; without a ``value`` any will do."""
+
+    key: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        return f"tag:{self.key}" if self.value is None else f"tag:{self.key}={self.value}"
+
+    def fits(self, volume: Volume) -> bool:
+        """Whether the volume has it."""
+        held = volume.tags.get(self.key)
+        return held is not None and self.value in (None, held)
+
+
+class TagTermType(click.ParamType[TagTerm]):
+    """A term as it is written on the command line."""
+
+    name = "term"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TagTerm:
+        found = _TERM.fullmatch(str(value))
+        if not found:
+            self.fail(f"{str(value)!r} chooses nothing: write tag:KEY=VALUE or tag:KEY.", param, ctx)
+        return TagTerm(found[1], found[2])
+
+
+def ec2_filters(terms: Sequence[TagTerm], volume_types: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """What EC2 can sort out of the terms; ``TagTerm.fits`` has the last word on each volume."""
+    filters: dict[str, Sequence[str]] = {"volume-type": list(volume_types)}
+    for term in terms:
+        if term.value is None or _WILD & set(term.value):
+            filters.setdefault("tag-key", [term.key])
+        else:
+            filters.setdefault(f"tag:{term.key}", [term.value])
+    return filters

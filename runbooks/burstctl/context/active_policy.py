@@ -1,0 +1,137 @@
+"""Which policy is in force at an operator's desk, and what becomes of it while a watch runs."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from burstwatch.adapters.aws.errors import AwsError
+from burstwatch.core.policy.policy import Policy, PolicyError
+from burstwatch.wiring.settings import SettingsError
+
+POLICY: Final = "BURSTWATCH_POLICY"
+USUAL_PATH: Final = Path("policy.yaml")
+
+
+class PolicySource(Protocol):
+    """Where a policy comes from; ``str()`` says it with how it was chosen, ``place`` alone."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def check_command(self) -> str:
+        """What tells every fault of it."""
+        ...
+
+    def read(self) -> Policy:
+        """The policy as it is now.
+
+        Raises:
+            PolicyError: it is wrong; with every fault.
+            AwsError: it is AWS that has it, and does not say.
+            SettingsError: it is gone.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePolicySource:
+    """A policy in a file; without a ``path`` it is what is built in."""
+
+    path: Path | None
+    chosen_by: str
+
+    def read(self) -> Policy:
+        """The policy.
+
+        Raises:
+            PolicyError: the file cannot be read, or is wrong; with every fault.
+        """
+        if self.path is None:
+            return Policy()
+        from burstwatch.adapters.policy.yaml_file import read_policy  # noqa: PLC0415 - YAML only where there is some
+
+        return read_policy(self.path)
+
+    @property
+    def place(self) -> str:
+        return str(self.path) if self.path else self.chosen_by
+
+    @property
+    def check_command(self) -> str:
+        return f"burstctl policy check {shlex.quote(str(self.path))}"
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.chosen_by})" if self.path else self.chosen_by
+
+
+def is_named(given: Path | None, environ: Mapping[str, str]) -> bool:
+    """Whether a policy is named, so that no stack needs to be asked for its own."""
+    return given is not None or bool(environ.get(POLICY))
+
+
+def find_policy(
+    given: Path | None, environ: Mapping[str, str], deployed: PolicySource | None = None
+) -> PolicySource:
+    """The option, else the environment, else the stack's, else the file of the usual name, else built-in."""
+    return find_file(given, environ) if deployed is None or is_named(given, environ) else deployed
+
+
+def find_file(given: Path | None, environ: Mapping[str, str]) -> FilePolicySource:
+    """The same, whatever is deployed."""
+    if given is not None:
+        return FilePolicySource(path=given, chosen_by="--policy")
+    if environ.get(POLICY):
+        return FilePolicySource(path=Path(environ[POLICY]), chosen_by=POLICY)
+    if USUAL_PATH.exists():
+        return FilePolicySource(path=USUAL_PATH, chosen_by="found here")
+    none_named = f"built-in defaults (no --policy, {POLICY} or ./{USUAL_PATH})"
+    return FilePolicySource(path=None, chosen_by=none_named)
+
+
+class PolicyKeeper:
+    """Keeps the last good policy while it changes under a running watch, or cannot be read for a while.
+
+    Until ``told`` is called, ``untold`` holds the faults of a bad one, and ``unread`` why it could not be
+    read; the same comes up once.
+    """
+
+    def __init__(self, source: PolicySource, policy: Policy, *, now_s: float) -> None:
+        self.source = source
+        self.policy = policy
+        self.in_force_since_s = now_s
+        self.untold: Sequence[str] = ()
+        self.unread: str | None = None
+        self._faults: Sequence[str] = ()
+        self._unread: str | None = None
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the policy as it was last found is not the one in force: it is wrong, or cannot be read."""
+        return bool(self._faults) or self._unread is not None
+
+    def look_again(self, now_s: float) -> bool:
+        """Read the policy anew; whether a changed one is in force from now on."""
+        try:
+            policy = self.source.read()
+        except PolicyError as error:
+            faults = [str(fault) for fault in error.faults]
+            if faults != self._faults:
+                self._faults = self.untold = faults
+            return False
+        except (AwsError, SettingsError) as error:
+            if str(error) != self._unread:
+                self._unread = self.unread = str(error)
+            return False
+        self._unread = self.unread = None
+        has_changed = policy != self.policy or bool(self._faults)
+        self._faults = self.untold = ()
+        if has_changed:
+            self.policy, self.in_force_since_s = policy, now_s
+        return has_changed
+
+    def told(self) -> None:
+        """People know."""
+        self.untold, self.unread = (), None

@@ -1,0 +1,236 @@
+"""The policy of a deployed stack: the one it was deployed with, and one that was pushed over it and wins."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+from burstwatch.adapters.aws.errors import AwsError, explained
+from burstwatch.adapters.policy.deployments import Deployment
+from burstwatch.adapters.policy.parameter_store import pushed as pushed_name
+from burstwatch.adapters.policy.yaml_file import parse_policy
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.policy.policy import Policy, PolicyError
+from burstwatch.wiring.settings import SettingsError
+
+_OVER: Final = "# pushed over sha256:"
+_BY: Final = "# by "
+_HEADER: Final = re.compile(rf"\A{_OVER}([0-9a-f]{{64}})[^\n]*\n(?:{_BY}([^\n]*)\n)?")
+_OTHERWISE: Final = "to go on with another: --policy FILE"
+
+
+class OutrunError(BurstwatchError):
+    """Somebody else changed the policy while this one was looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A policy as Parameter Store holds it."""
+
+    parameter: str
+    text: str
+    version: int
+    modified_at: datetime
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.text.encode()).hexdigest()
+
+    @property
+    def over_sha256(self) -> str | None:
+        """What it was pushed over."""
+        found = _HEADER.match(self.text)
+        return found[1] if found else None
+
+    @property
+    def by(self) -> str | None:
+        """Who pushed it."""
+        found = _HEADER.match(self.text)
+        return found[2] if found else None
+
+    @property
+    def document(self) -> str:
+        """The text without what was written above it when it was pushed."""
+        return without_header(self.text)
+
+    def read(self) -> Policy:
+        """The policy.
+
+        Raises:
+            PolicyError: it is wrong; with every fault.
+        """
+        return parse_policy(self.text.encode(), source=self.parameter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackPolicy:
+    """Both policies of a stack, either of which may be gone."""
+
+    stack: Deployment
+    deployed: Held | None
+    pushed: Held | None
+
+    @property
+    def held(self) -> Held | None:
+        """The one that counts, if there is any."""
+        return self.pushed or self.deployed
+
+    @property
+    def in_force(self) -> Held:
+        """The one that counts.
+
+        Raises:
+            SettingsError: there is none.
+        """
+        held = self.held
+        if held is None:
+            raise SettingsError(
+                f"the policy of stack {self.stack.name} is gone: neither {self.stack.policy} nor"
+                f" {pushed_name(self.stack.policy)} is there; put one in force with burstctl policy push FILE"
+            )
+        return held
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a deploy has changed what the pushed one was pushed over, as far as it says over what."""
+        if self.pushed is None or self.deployed is None:
+            return False
+        return self.pushed.over_sha256 not in {None, self.deployed.sha256}
+
+
+class StackPolicyStore:
+    """Reads and changes the policies of one stack; only the pushed one is ever written."""
+
+    def __init__(self, client: Any, stack: Deployment) -> None:
+        self._client = client
+        self.stack = stack
+        self.pushed_parameter = pushed_name(stack.policy)
+
+    def read(self) -> StackPolicy:
+        """Both policies, for one call to AWS.
+
+        Raises:
+            AwsError: Parameter Store does not say.
+        """
+        with explained("ssm:GetParameters"):
+            told = self._client.get_parameters(Names=[self.stack.policy, self.pushed_parameter])
+        held = {one["Name"]: _held(one) for one in told["Parameters"]}
+        return StackPolicy(
+            stack=self.stack, deployed=held.get(self.stack.policy), pushed=held.get(self.pushed_parameter)
+        )
+
+    def push(self, text: str, seen: StackPolicy) -> int:
+        """Put this text in force in place of what was ``seen``, and answer its version.
+
+        Raises:
+            OutrunError: that is no longer what is there.
+            AwsError: it could not be written.
+        """
+        self._refuse_if_changed(seen)
+        try:
+            with explained("ssm:PutParameter"):
+                told = self._client.put_parameter(
+                    Name=self.pushed_parameter,
+                    Value=text,
+                    Type="String",
+                    Tier="Intelligent-Tiering",
+                    Overwrite=seen.pushed is not None,
+                )
+        except AwsError as error:
+            if error.failure.code != "ParameterAlreadyExists":
+                raise
+            raise _outrun(self.stack) from error
+        return int(told["Version"])
+
+    def withdraw(self, seen: StackPolicy) -> None:
+        """Take away the pushed policy that was ``seen``.
+
+        Raises:
+            OutrunError: it is no longer what is there.
+            AwsError: it could not be deleted.
+        """
+        self._refuse_if_changed(seen)
+        with explained("ssm:DeleteParameter"):
+            self._client.delete_parameter(Name=self.pushed_parameter)
+
+    def _refuse_if_changed(self, seen: StackPolicy) -> None:
+        if self.read() != seen:
+            raise _outrun(self.stack)
+
+
+class StackPolicySource:
+    """The policy in force of a stack, for whoever reads a policy from somewhere."""
+
+    check_command: Final = "burstctl policy check"
+
+    def __init__(self, store: StackPolicyStore) -> None:
+        self._store = store
+        self._last: StackPolicy | None = None
+
+    def read(self) -> Policy:
+        """The policy that counts now.
+
+        Raises:
+            AwsError: Parameter Store does not say.
+            PolicyError: it is wrong; with every fault.
+            SettingsError: it is gone.
+        """
+        self._last = None
+        try:
+            self._last = self._store.read()
+            return self._last.in_force.read()
+        except AwsError as error:
+            failure = replace(error.failure, next_step=f"{error.failure.next_step}; {_OTHERWISE}")
+            raise AwsError(failure) from error
+        except SettingsError as error:
+            raise SettingsError(f"{error}; {_OTHERWISE}") from error
+
+    @property
+    def place(self) -> str:
+        """The parameter that was read last."""
+        return self._last.in_force.parameter if self._last else self._store.stack.policy
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether what was read last was pushed over another policy than the one deployed now."""
+        return self._last is not None and self._last.is_outdated
+
+    def __str__(self) -> str:
+        return f"{self.place} (stack {self._store.stack.name})"
+
+
+def with_header(document: str, over: Held | None, by: str) -> str:
+    """The text to push: what it is pushed over, who does it, and the document."""
+    digest = over.sha256 if over else sha256(b"").hexdigest()
+    return f"{_OVER}{digest}\n{_BY}{by}\n{document}"
+
+
+def without_header(text: str) -> str:
+    """The document alone, as ``with_header`` was given it."""
+    return _HEADER.sub("", text)
+
+
+def try_to_read(held: Held) -> Policy | None:
+    """The policy, None where it is wrong."""
+    try:
+        return held.read()
+    except PolicyError:
+        return None
+
+
+def _held(told: Mapping[str, Any]) -> Held:
+    return Held(
+        parameter=told["Name"],
+        text=told["Value"],
+        version=int(told["Version"]),
+        modified_at=told["LastModifiedDate"],
+    )
+
+
+def _outrun(stack: Deployment) -> OutrunError:
+    return OutrunError(
+        f"the policy of stack {stack.name} was changed by somebody else meanwhile, nothing was done:"
+        " look at it (burstctl policy show) and run again"
+    )

@@ -1,0 +1,21 @@
+"""Lines on the screen of a person, with rich."""
+
+import sys
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from burstctl.doctor.text import Line
+
+
+def paint(lines: Iterable[Line]) -> str:
+    """The marks in colour, where the terminal has any and nobody wants none."""
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    with console.capture() as captured:
+        for line in lines:
+            text = Text(line.text)
+            if line.style:
+                text.stylize(line.style, 0, line.marked)
+            console.print(text)
+    return captured.get().rstrip("\n")

@@ -1,0 +1,394 @@
+"""What is examined: everything that more than one check needs, found out once and never changed."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from threading import Lock
+from time import time
+from typing import Any, Final, Generic, TypeVar
+
+from botocore.config import Config
+from botocore.session import Session as BotocoreSession
+
+from burstctl.cli.options import Options
+from burstctl.context.active_policy import PolicySource, find_policy, is_named
+from burstctl.context.stack_policy import StackPolicy, StackPolicySource, StackPolicyStore
+from burstctl.context.stacks import Stacks, find_stacks, session_of
+from burstctl.doctor.finding import SlowError, UnknownError
+from burstctl.doctor.sqlite_inspect import look_into
+from burstwatch.adapters.aws import botocore_hooks
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind, explained
+from burstwatch.adapters.aws.price_list import ENDPOINT_REGION
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
+from burstwatch.adapters.policy.deployments import Deployment
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.errors import LedgerError
+from burstwatch.core.location import Place
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.watch.report import Report
+from burstwatch.engine.services import Shell
+from burstwatch.engine.watch_pass import assess_volumes
+from burstwatch.wiring.bootstrap import (
+    WORKERS,
+    AwsSession,
+    BoundLedger,
+    Identity,
+    build_client,
+    endpoint_clock,
+)
+from burstwatch.wiring.settings import CLOCK, LEDGER, Clock, LedgerKind, Settings
+
+VOLUME_TYPES: Final = ("gp2", "gp3", "io1", "io2")
+"""What is watched, and what it may be flipped to."""
+
+_PATIENCE_S: Final = 15.0
+"""How long a check waits for what another one is finding out."""
+
+LONG_S: Final = 90.0
+"""A look at a large fleet takes its time."""
+
+_CONFIG: Final = Config(
+    connect_timeout=3,
+    read_timeout=5,
+    retries={"mode": "standard", "total_max_attempts": 2},
+    max_pool_connections=4 * WORKERS,  # all checks at once, some of them with workers of their own
+    user_agent_extra="burstwatch",
+)
+"""A doctor does not wait: what takes this long is a finding."""
+
+_IMPATIENT: Final = _CONFIG.merge(
+    Config(read_timeout=3, retries={"mode": "standard", "total_max_attempts": 1})
+)
+"""Where AWS was silent once, the rest is asked once: 20 seconds tell a person as much as a minute."""
+
+_HOPELESS: Final = frozenset({FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED, FailureKind.CLOCK_SKEW})
+"""With these no call to AWS succeeds."""
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Something found out by whoever asks first; everybody else waits a while, and learns the same."""
+
+    def __init__(self, owner: str, find: Callable[[], T], *, patience_s: float = _PATIENCE_S) -> None:
+        self._owner = owner
+        self._find = find
+        self._patience_s = patience_s
+        self._lock = Lock()
+        self._found: list[T] = []
+        self._error: Exception | None = None
+
+    def __call__(self) -> T:
+        """What was found.
+
+        Raises:
+            UnknownError: it could not be found out.
+        """
+        if not self._lock.acquire(timeout=self._patience_s):
+            raise UnknownError(self._owner, SlowError(f"no answer within {self._patience_s:g} s"))
+        try:
+            if not self._found and self._error is None:
+                self._look()
+        finally:
+            self._lock.release()
+        if self._error is not None:
+            raise UnknownError(self._owner, self._error)
+        return self._found[0]
+
+    def peek(self) -> T | None:
+        """What was found by now, without waiting for it."""
+        return self._found[0] if self._found else None
+
+    def _look(self) -> None:
+        try:
+            self._found.append(self._find())
+        except UnknownError as error:
+            self._owner, self._error = error.owner, error.error
+        except Exception as error:  # noqa: BLE001 - whoever asks is told, and it hides nothing else
+            self._error = error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whom AWS takes these credentials for; ``ahead_s`` is this machine's clock before AWS's, if it told."""
+
+    identity: Identity
+    method: str
+    expires_at: datetime | None
+    ahead_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Every volume of the types that matter; ``failures`` say what could not be read."""
+
+    volumes: Sequence[Volume]
+    failures: Mapping[str, AwsFailure]
+
+
+class Patient:
+    """One desk, its account and region; asked for anything twice it asks AWS once."""
+
+    def __init__(self, options: Options, environ: Mapping[str, str], *, home: Path) -> None:
+        self.options = options
+        self.environ = environ
+        self.calls = CallCounter()
+        self._home = home
+        self._building = Lock()
+        self._clients: dict[str, Any] = {}
+        self._config = _CONFIG
+        self._closing = ExitStack()
+        self.session: Once[AwsSession] = Once("credentials", lambda: session_of(options))
+        self.caller: Once[Caller] = Once("credentials", self._find_caller)
+        self.settings: Once[Settings] = Once("ledger", self._read_settings)
+        self.now_s: Once[float] = Once("clock", self._tell_time)
+        self.stacks: Once[Stacks] = Once("stack", self._find_stacks)
+        self.stack_policy: Once[StackPolicy] = Once("policy", self._read_stack_policy)
+        self.outputs: Once[Mapping[str, str]] = Once("stack", self._read_outputs)
+        self.notify_settings: Once[Mapping[str, str]] = Once("functions", self._read_notify_settings)
+        self.policy: Once[Policy] = Once("policy", self._read_policy)
+        self.ledger: Once[BoundLedger] = Once("ledger", self._open_ledger)
+        self.fleet: Once[Fleet] = Once("volumes", self._read_fleet, patience_s=LONG_S)
+        self.report: Once[Report] = Once("telemetry", self._assess, patience_s=LONG_S)
+
+    def close(self) -> None:
+        """Let go of the ledger."""
+        self._closing.close()
+
+    @property
+    def region(self) -> str:
+        return self.session().region_name
+
+    @property
+    def account(self) -> str:
+        return self.caller().identity.account
+
+    @property
+    def partition(self) -> str:
+        """What ARNs here begin with: ``aws``, or that of China or the government's."""
+        return self.caller().identity.arn.partition("arn:")[2].partition(":")[0] or "aws"
+
+    @property
+    def stack(self) -> Deployment | None:
+        """The stack that stands; of several it alone may flip."""
+        return self.stacks().standing
+
+    @property
+    def policy_source(self) -> PolicySource:
+        """Where the policy comes from: the one named, else the stack's, else a file here."""
+        stack = None if self._names_policy else self._stack_if_known()
+        deployed = None
+        if stack is not None:
+            deployed = StackPolicySource(StackPolicyStore(self.client("ssm"), stack))
+        return find_policy(self.options.policy, self.environ, deployed)
+
+    @property
+    def follows_the_endpoint(self) -> bool:
+        """Whether *now* is what the endpoint says; whatever else may be wrong with the settings."""
+        return self.environ.get(CLOCK) == Clock.ENDPOINT
+
+    def policy_or_default(self) -> Policy:
+        """The policy, or what is built in where it cannot be used: that is no reason to look at nothing."""
+        try:
+            return self.policy()
+        except UnknownError:
+            return Policy()
+
+    def client(self, service: str) -> Any:
+        """A client that does not wait long.
+
+        Raises:
+            UnknownError: no call can succeed, with these credentials or none.
+        """
+        self._refuse_the_hopeless()
+        return self._client(service)
+
+    def price_client(self) -> Any:
+        """A client of the Price List, which has an endpoint in another region; with the same credentials."""
+        self._refuse_the_hopeless()
+        with self._building:
+            client = _botocore(self.session()).create_client(
+                "pricing", region_name=ENDPOINT_REGION, config=self._config
+            )
+        botocore_hooks.attach(client)
+        self.calls.attach(client)
+        return client
+
+    def burstctl(self, *words: str) -> str:
+        """A command of ours that can be pasted, for the same account and region."""
+        given = {"--profile": self.options.profile, "--ledger": self.options.ledger}
+        more = [part for name, value in given.items() if value for part in (name, value)]
+        return shlex.join(["burstctl", *words, *more, *self._region_option()])
+
+    def aws(self, *words: str) -> str:
+        """A command of AWS's that can be pasted, for the same account and region."""
+        profile = ["--profile", self.options.profile] if self.options.profile else []
+        return shlex.join(["aws", *words, *profile, *self._region_option()])
+
+    def _region_option(self) -> list[str]:
+        try:
+            return ["--region", self.region]
+        except UnknownError:
+            return []
+
+    @property
+    def _names_policy(self) -> bool:
+        return is_named(self.options.policy, self.environ)
+
+    def _stack_if_known(self) -> Deployment | None:
+        try:
+            return self.stack
+        except UnknownError:
+            return None
+
+    def _refuse_the_hopeless(self) -> None:
+        try:
+            self.caller()
+        except UnknownError as error:
+            if isinstance(error.error, AwsError) and error.error.failure.kind not in _HOPELESS:
+                self._config = _IMPATIENT
+                return  # the others may be there although this one did not answer
+            raise
+
+    def _client(self, service: str) -> Any:
+        session = self.session()
+        with self._building:  # botocore's sessions are not for several threads
+            if service not in self._clients:
+                self._clients[service] = build_client(session, service, self.calls, config=self._config)
+            return self._clients[service]
+
+    def _find_caller(self) -> Caller:
+        session = self.session()
+        sts = self._client("sts")
+        with explained("sts:GetCallerIdentity"):
+            told = sts.get_caller_identity()
+        ahead_s = _ahead_s(told["ResponseMetadata"].get("HTTPHeaders", {}))
+        credentials = _botocore(session).get_credentials()
+        return Caller(
+            identity=Identity(account=str(told["Account"]), arn=str(told.get("Arn", ""))),
+            method=str(getattr(credentials, "method", "")),
+            expires_at=getattr(credentials, "_expiry_time", None),
+            ahead_s=ahead_s,
+        )
+
+    def _read_settings(self) -> Settings:
+        given = {LEDGER: self.options.ledger} if self.options.ledger else {}
+        profile = self.options.profile or self.environ.get("AWS_PROFILE")
+        stack = self._stack_if_known()
+        settings = Settings.from_env(
+            {**self.environ, **given},
+            home=self._home,
+            place=f"{profile}-{self.region}" if profile else self.region,
+            deployed=stack.ledger if stack else None,
+        )
+        if settings.ledger.kind is LedgerKind.DYNAMODB:
+            return settings
+        path = str(settings.ledger.path.absolute())
+        return replace(settings, ledger=replace(settings.ledger, place=path))
+
+    def _tell_time(self) -> float:
+        if self.follows_the_endpoint:
+            return endpoint_clock(self.client("ec2").meta.endpoint_url)()
+        return time()
+
+    def _find_stacks(self) -> Stacks:
+        self._refuse_the_hopeless()
+        stacks = find_stacks(_Building(self.session(), self._building, self._config), self.calls)
+        if stacks.failure is not None:
+            raise stacks.failure
+        return stacks
+
+    def _read_policy(self) -> Policy:
+        return self.policy_source.read()
+
+    def _read_stack_policy(self) -> StackPolicy:
+        stack = self.stack
+        assert stack is not None, "asked only of a stack that stands"
+        return StackPolicyStore(self.client("ssm"), stack).read()
+
+    def _read_outputs(self) -> Mapping[str, str]:
+        """What the stack calls its things; ``StackStatus`` is among them."""
+        stack = self.stack
+        assert stack is not None, "asked only of a stack that stands"
+        with explained("cloudformation:DescribeStacks"):
+            told = self.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
+        outputs = {one["OutputKey"]: one["OutputValue"] for one in told.get("Outputs", ())}
+        return {**outputs, "StackStatus": told["StackStatus"]}
+
+    def _read_notify_settings(self) -> Mapping[str, str]:
+        """What the notify function was told; nothing where no stack stands, or one without it."""
+        if self.stack is None or (notify := self.outputs().get("NotifyFunction")) is None:
+            return {}
+        with explained("lambda:GetFunctionConfiguration"):
+            told = self.client("lambda").get_function_configuration(FunctionName=notify)
+        return dict(told.get("Environment", {}).get("Variables", {}))
+
+    def _open_ledger(self) -> BoundLedger:
+        """The ledger, to be read; where there is no file none is made."""
+        address = self.settings().ledger
+        if address.kind is LedgerKind.DYNAMODB:
+            return DynamoLedger(self.client("dynamodb"), address.place, workers=WORKERS)
+        if not address.path.exists():
+            return self._closing.enter_context(SqliteLedger.in_memory())
+        if (schema := look_into(address.path).schema) < SCHEMA_VERSION:
+            raise LedgerError(f"{address} has schema {schema}: it is read when others have upgraded it")
+        return self._closing.enter_context(SqliteLedger.open(address.path))
+
+    def _read_fleet(self) -> Fleet:
+        failures: dict[str, AwsFailure] = {}
+        reader = Ec2Reader(self.client("ec2"))
+        volumes = list(reader.volumes({"volume-type": VOLUME_TYPES}, report=failures.__setitem__))
+        return Fleet(volumes=volumes, failures=failures)
+
+    def _assess(self) -> Report:
+        """One look at everything, as ``burstctl assess`` takes it; a ledger that fails hides no volume."""
+        try:
+            ledger = self.ledger()
+        except UnknownError:
+            ledger = self._closing.enter_context(SqliteLedger.in_memory())
+        shell = Shell(
+            ec2=Ec2Reader(self.client("ec2")),
+            cloudwatch=CloudWatchReader(self.client("cloudwatch"), workers=WORKERS),
+            ledger=ledger,
+            calls=CallCounter(),  # it would count from nothing, and ours goes on
+            policy=self.policy_or_default(),
+            place=Place(region=self.region),
+        )
+        return assess_volumes(shell, now_s=self.now_s())
+
+
+class _Building:
+    """A session whose clients are made one at a time, and wait no longer than others here."""
+
+    def __init__(self, session: AwsSession, lock: Lock, config: Config) -> None:
+        self._session = session
+        self._lock = lock
+        self._config = config
+        self.region_name = session.region_name
+
+    def client(self, service_name: Any, *, config: Any, endpoint_url: Any) -> Any:
+        with self._lock:
+            patience = config.merge(self._config)
+            return self._session.client(service_name, config=patience, endpoint_url=endpoint_url)
+
+
+def _botocore(session: AwsSession) -> BotocoreSession:
+    """The session under ours: it alone knows where credentials come from, and how long they last."""
+    return session._botocore  # noqa: SLF001 - reading them again could ask a person for a code again
+
+
+def _ahead_s(headers: Mapping[str, str]) -> float | None:
+    """How many seconds this machine's clock is ahead of the date of an answer just received."""
+    try:
+        return time() - parsedate_to_datetime(headers["date"]).timestamp()
+    except (KeyError, ValueError):
+        return None

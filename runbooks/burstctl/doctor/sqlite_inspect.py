@@ -1,0 +1,78 @@
+"""The SQLite ledger, looked at and not touched: no upgrade, no file beside it that was not there."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from burstwatch.adapters.ledger.sqlite_schema import check_file, explain
+from burstwatch.core.errors import LedgerError
+
+_PATIENCE_S: Final = 2.0
+_ITS_TABLES: Final = frozenset({"states", "entries", "completed_ticks", "origin"})
+_MOST_CHECKED_BYTES: Final = 64 * 2**20
+"""A larger file takes too long to check whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerFile:
+    """What a ledger says of itself; ``faults`` are SQLite's words on damage."""
+
+    schema: int
+    origin: str | None
+    size_bytes: int
+    is_writable: bool
+    faults: tuple[str, ...]
+
+
+def look_into(path: Path) -> LedgerFile:
+    """Read what there is to know of the file.
+
+    Raises:
+        LedgerError: it cannot be read, or is none.
+    """
+    with reading(path) as connection:
+        (schema,) = connection.execute("PRAGMA user_version").fetchone()
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        if not tables >= _ITS_TABLES:
+            raise LedgerError(f"{path} is a database of another program, not a ledger")
+        row = connection.execute("SELECT name FROM origin").fetchone()
+        size_bytes = path.stat().st_size
+        checked = connection.execute("PRAGMA quick_check(3)") if size_bytes <= _MOST_CHECKED_BYTES else ()
+        faults = tuple(str(said) for (said,) in checked if said != "ok")
+    return LedgerFile(
+        schema=int(schema),
+        origin=row[0] if row else None,
+        size_bytes=size_bytes,
+        is_writable=os.access(path, os.W_OK) and os.access(path.parent, os.W_OK),
+        faults=faults,
+    )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that writes nothing.
+
+    Raises:
+        LedgerError: the file cannot be read.
+    """
+    try:
+        check_file(path)
+        with closing(_connect(path)) as connection:
+            yield connection
+    except (OSError, sqlite3.Error) as error:
+        raise explain(error, path, _PATIENCE_S) from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Whoever may write takes away, in the end, the files that SQLite puts beside it to read it."""
+    may_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    mode = "mode=rw" if may_write else "mode=ro" if os.path.exists(f"{path}-shm") else "immutable=1"  # noqa: PTH110 - as text, which a suffix is added to
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?{mode}", uri=True, timeout=_PATIENCE_S, isolation_level=None
+    )
+    connection.execute("PRAGMA query_only = ON")
+    return connection

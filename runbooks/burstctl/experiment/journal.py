@@ -1,0 +1,207 @@
+"""What an experiment has done so far, in a file that survives its process."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, Self
+
+from burstwatch.core.ebs.pricing import Configuration
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.ledger.flip_state import configuration_document, configuration_from
+from burstwatch.core.text import format_instant
+
+_SCHEMA: Final = "burstwatch.experiment-journal/v1"
+_NAME: Final = "experiment-credit-reset"
+
+
+class JournalError(BurstwatchError):
+    """The journal cannot be used; the message names the file and the next step."""
+
+
+class Stage(StrEnum):
+    """How far an experiment has come: written before the first effect of the stage."""
+
+    LEAVING = "leaving"
+    AWAY = "away"
+    RETURNING = "returning"
+    WATCHING = "watching"
+    CONCLUDED = "concluded"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trip:
+    """A modification as AWS tells it: when it began, and when it was over."""
+
+    started_s: int
+    ended_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """An experiment with one volume, which is called ``label`` where its id is nobody's business.
+
+    It stays on its target for ``away_s``, or for ``stay_s`` once it is known how long AWS takes; ``lasts_s``
+    is what all of it may take. ``is_abandoned``: a person wants it back and over. ``failed`` says why there
+    will be no answer, ``conclusion`` which one there is. ``report`` is where it goes.
+    """
+
+    volume_id: str
+    region: str
+    ledger: str
+    label: str
+    by: str
+    begun_s: int
+    size_gib: int
+    original: Configuration
+    target: Configuration
+    away_s: int
+    lasts_s: int
+    report: str
+    tells_id: bool = False
+    stage: Stage = Stage.LEAVING
+    attempts: int = 0
+    stay_s: int | None = None
+    out: Trip | None = None
+    back: Trip | None = None
+    is_abandoned: bool = False
+    failed: str | None = None
+    conclusion: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """Why the volume is modified and held: by this its own deeds are known from others'."""
+        return f"experiment credit-reset, begun {format_instant(self.begun_s)}"
+
+    @property
+    def name(self) -> str:
+        """The name of its file, without an ending."""
+        return f"{_NAME}-{self.volume_id}-{compact(self.begun_s)}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.stage is Stage.OVER
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON."""
+        document = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("original", "target"):
+            document[name] = configuration_document(document[name])
+        for name in ("out", "back"):
+            trip = document[name]
+            document[name] = trip and {"started_s": trip.started_s, "ended_s": trip.ended_s}
+        return {"schema": _SCHEMA, **document}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_document``.
+
+        Raises:
+            ValueError: it is of another schema.
+        """
+        if document["schema"] != _SCHEMA:
+            raise ValueError(f"its schema is {document['schema']}")
+        values = {name: value for name, value in document.items() if name != "schema"}
+        values["stage"] = Stage(values["stage"])
+        for name in ("original", "target"):
+            values[name] = configuration_from(values[name])
+        for name in ("out", "back"):
+            values[name] = values[name] and Trip(**values[name])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The directory with the journals of all experiments, those that are over too."""
+
+    directory: Path
+
+    def open_one(self, volume_id: str) -> Journal | None:
+        """The experiment with this volume that is not over; None where there is none.
+
+        Raises:
+            JournalError: a journal cannot be read.
+        """
+        found = map(_read, sorted(self.directory.glob(f"{_NAME}-{volume_id}-*.json")))
+        return next((journal for journal in found if not journal.is_over), None)
+
+    def save(self, journal: Journal) -> None:
+        """Write it whole, or leave the one before.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        path = self.directory / f"{journal.name}.json"
+        write_whole(path, json.dumps(journal.to_document(), indent=2) + "\n")
+
+    @contextmanager
+    def kept_for(self, volume_id: str) -> Iterator[None]:
+        """Keep other processes from the experiment with this volume; the end of this one frees it.
+
+        Raises:
+            JournalError: another process is at it.
+        """
+        path = self.directory / f".{_NAME}-{volume_id}.lock"
+        with _explained(path):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = path.open("a")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise JournalError(
+                    f"another process is at the experiment with {volume_id}: wait for it, or end it with"
+                    " Ctrl-C; this command goes on where it stopped"
+                ) from error
+            yield
+
+
+def compact(at_s: float) -> str:
+    """The instant, fit for the name of a file."""
+    return format_instant(at_s).replace("-", "").replace(":", "")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that whoever reads it finds all of it, or what was there before.
+
+    Raises:
+        JournalError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    with _explained(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            with suppress(FileNotFoundError):
+                draft.unlink()
+
+
+def _read(path: Path) -> Journal:
+    try:
+        return Journal.from_document(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise JournalError(
+            f"the journal {path} cannot be read ({error}): see what burstctl history says of the volume, flip"
+            " it back and release it by hand, then move the file away"
+        ) from error
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise JournalError(
+            f"{path} cannot be written ({reason}): free or repair its place, then run this again"
+        ) from error

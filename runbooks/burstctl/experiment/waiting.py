@@ -1,0 +1,38 @@
+"""Waiting for minutes and hours, by whatever clock counts, until somebody wants it to end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from burstctl.cli.signals import StopSignal
+from burstwatch.wiring.settings import Clock
+
+LONGEST_NAP_S: Final = {Clock.WALL: 60.0, Clock.ENDPOINT: 0.2}
+"""A machine may sleep or have its clock set; an endpoint's time may run a thousand times as fast."""
+
+
+class Stopped(Exception):  # noqa: N818 - no error: a person wants to go on later
+    """A signal came while it waited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Waits by ``clock``, in naps of at most ``longest_s``."""
+
+    clock: Callable[[], float]
+    stop: StopSignal
+    longest_s: float
+
+    def until(self, at_s: float) -> None:
+        """Wait until then; a moment that is over is not waited for.
+
+        Raises:
+            Stopped: a signal came.
+        """
+        while True:
+            if self.stop.is_asked:
+                raise Stopped
+            left_s = at_s - self.clock()
+            if left_s <= 0:
+                return
+            self.stop.wait(min(left_s, self.longest_s))

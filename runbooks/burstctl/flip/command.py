@@ -1,0 +1,180 @@
+"""``burstctl flip`` and ``burstctl flip-back``: an operator's modifications, under the same guards as any."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from burstctl.cli.exit_codes import Exit
+from burstctl.cli.options import ORDER_SPAN, Command, Options, Reason, VolumeId, common_options
+from burstctl.cli.tag_filter import TagTerm, TagTermType
+from burstctl.context.context import modifying_desk
+from burstctl.flip.execute import modify
+from burstctl.flip.select import Request
+from burstctl.render.guard_override import GuardName
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import LIMITS, Wish
+from burstwatch.core.flips.guards import Guard
+from burstwatch.core.ledger.flip_state import Direction
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+class Target(click.ParamType[VolumeType]):
+    """A type to flip to."""
+
+    name = "type"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VolumeType:
+        if str(value) == VolumeType.GP2:
+            self.fail("gp2 is no target: burstctl flip-back returns a volume to what it was.", param, ctx)
+        if str(value) not in LIMITS:
+            self.fail(f"{str(value)!r} is no target: give {', '.join(LIMITS)}.", param, ctx)
+        return VolumeType(str(value))
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem[str]]:
+        return [CompletionItem(str(kind)) for kind in LIMITS if kind.startswith(incomplete)]
+
+
+_SHARED: Final = (
+    click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId()),
+    click.option(
+        "--where",
+        "terms",
+        multiple=True,
+        type=TagTermType(),
+        metavar="tag:K=V",
+        help="Volumes with this tag (tag:K: any value); each more narrows the choice.",
+    ),
+    click.option(
+        "--override",
+        "overridden",
+        multiple=True,
+        type=GuardName(),
+        metavar="GUARD",
+        help="Do it although this guard refuses; needs --reason.",
+    ),
+    click.option(
+        "--reason", type=Reason(), metavar="TEXT", help="Why: it stands in the ledger and in alerts."
+    ),
+    click.option("--dry-run", is_flag=True, help="Show the plan and ask AWS whether it may; do nothing."),
+    click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal."),
+)
+
+
+def _shared_options(function: _Decorated) -> _Decorated:
+    for option in reversed(_SHARED):
+        function = option(function)
+    return function
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("burstctl flip vol-0123456789abcdef0", "to gp3, as fast as its burst; asks before it does"),
+        ("burstctl flip vol-0123456789abcdef0 --to io1 --iops 4000 --for 6h", "and back when calm after 6 h"),
+        ("burstctl flip --where tag:role=ci --dry-run", "what that would be and cost, for every such gp2"),
+        (
+            'burstctl flip vol-0123456789abcdef0 --override cooldown --reason "INC-7"',
+            "although it was modified just now",
+        ),
+    ),
+    page="runbooks/VolumeFlipped.md",
+)
+@_shared_options
+@click.option("--to", "target", type=Target(), metavar="gp3|io1|io2", help="The type; default: tag, policy.")
+@click.option("--iops", type=click.IntRange(min=1), metavar="N", help="Exactly so many IOPS.")
+@click.option(
+    "--throughput", type=click.IntRange(min=1), metavar="N", help="Exactly so many MiB/s; gp3 only."
+)
+@click.option(
+    "--for", "lasts", type=ORDER_SPAN, metavar="SPAN", help="Bring it back after so long, 1m to 30d."
+)
+@common_options
+def flip(
+    volumes: Sequence[str],
+    options: Options,
+    *,
+    target: VolumeType | None,
+    iops: int | None,
+    throughput: int | None,
+    lasts: timedelta | None,
+    **shared: Any,
+) -> Exit:
+    """Move volumes off burst credits: show the plan and its price, ask, modify.
+
+    The VOLUMEs given, of whatever type, or every gp2 volume that carries all the tags given. Any volume will
+    do, opted in or not. After you agree everything is read and asked again: what was shown is done, or
+    refused.
+
+    Exits 1 if anything failed or is not clear, else 4 if a guard refuses; 2 if nothing fits --where, 130 if
+    the answer is no.
+    """
+    wish = None
+    if (target, iops, throughput) != (None, None, None):
+        wish = Wish(volume_type=target, iops=iops, throughput_mib_s=throughput)
+    request = _request(Direction.OUT, volumes, wish=wish, lasts=lasts, **shared)
+    with modifying_desk(options) as desk:
+        return modify(desk, request)
+
+
+@click.command(
+    name="flip-back",
+    cls=Command,
+    examples=(
+        ("burstctl flip-back vol-0123456789abcdef0", "to what it was before its flip; asks before it does"),
+        ("burstctl flip-back --where tag:role=ci --yes", "every such volume with a flip in the ledger"),
+    ),
+    page="runbooks/VolumeFlippedBack.md",
+)
+@_shared_options
+@common_options
+def flip_back(volumes: Sequence[str], options: Options, **shared: Any) -> Exit:
+    """Return flipped volumes to what they were: show the plan and its price, ask, modify.
+
+    The VOLUMEs given, or every volume with a flip in the ledger that carries all the tags given. It does not
+    wait for calm: after it the volume lives on credits again, and nobody knows how many.
+
+    Exits 1 if anything failed or is not clear, else 4 if a guard refuses; 2 if nothing fits --where, 130 if
+    the answer is no.
+    """
+    request = _request(Direction.BACK, volumes, **shared)
+    with modifying_desk(options) as desk:
+        return modify(desk, request)
+
+
+def _request(
+    direction: Direction,
+    volumes: Sequence[str],
+    *,
+    terms: Sequence[TagTerm],
+    overridden: Sequence[Guard],
+    reason: str | None,
+    dry_run: bool,
+    yes: bool,
+    wish: Wish | None = None,
+    lasts: timedelta | None = None,
+) -> Request:
+    """The request, if the options agree with each other."""
+    if bool(volumes) == bool(terms):
+        raise click.UsageError("Say which volumes: either their ids, or --where tag:KEY=VALUE.")
+    if overridden and reason is None:
+        raise click.UsageError("--override needs --reason: people will read in the ledger why.")
+    return Request(
+        direction=direction,
+        volume_ids=list(dict.fromkeys(volumes)),
+        terms=list(dict.fromkeys(terms)),
+        wish=wish,
+        lasts=lasts,
+        overridden=frozenset(overridden),
+        reason=reason,
+        dry_run=dry_run,
+        assumes_yes=yes,
+    )

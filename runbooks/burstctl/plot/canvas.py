@@ -1,0 +1,96 @@
+"""A sheet of characters to draw on, each with its style; a plain text and a coloured one in one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby
+from typing import Final
+
+from burstwatch.core.text import columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glyphs:
+    """The characters a picture is made of; ``bars`` from nothing to full."""
+
+    bars: str
+    fan: str
+    about: str
+    bound: str
+    baseline: str
+    burst: str
+    now: str
+    away: str
+    gap: str
+    tick: str
+    more: str
+
+    @property
+    def characters(self) -> str:
+        """All of them."""
+        return "".join(getattr(self, field.name) for field in fields(self))
+
+
+BLOCKS: Final = Glyphs(
+    bars=" ▁▂▃▄▅▆▇█", fan="░", about="●", bound="╌", baseline="─", burst="┄", now="│", away="/", gap="?",
+    tick="╵", more="…",
+)  # fmt: skip
+ASCII: Final = Glyphs(
+    bars="   ..::##", fan=":", about="*", bound="-", baseline="-", burst="=", now="|", away="/", gap="?",
+    tick="'", more="~",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Characters of one style that stand together."""
+
+    text: str
+    style: str = ""
+
+
+class Canvas:
+    """So many columns and rows, row 0 on top; what lies outside is not drawn."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width = width
+        self.height = height
+        self._cells = [[(" ", "")] * width for _ in range(height)]
+
+    def put(self, column: int, row: int, character: str, style: str = "", *, over: bool = True) -> None:
+        """One character of one column; with ``over`` false only where there is nothing yet."""
+        if not (0 <= column < self.width and 0 <= row < self.height):
+            return
+        if over or self._cells[row][column][0] == " ":
+            self._cells[row][column] = (character, style)
+
+    def write(self, column: int, row: int, text: str, style: str = "", *, end: int | None = None) -> None:
+        """A text from a column on, wide characters on two; cut at ``end``."""
+        limit = self.width if end is None else min(end, self.width)
+        for character in text:
+            taken = columns(character)
+            if taken == 0:
+                continue
+            if column + taken > limit:
+                return
+            self.put(column, row, character, style)
+            if taken > 1:
+                self.put(column + 1, row, "", style)
+            column += taken
+
+    def is_free(self, first: int, end: int, row: int) -> bool:
+        """Whether nothing stands in these columns of a row."""
+        return all(character == " " for character, _ in self._cells[row][max(0, first) : end])
+
+    def lines(self) -> list[list[Run]]:
+        """The rows, blanks at their ends left out."""
+        return [_runs(row) for row in self._cells]
+
+
+def _runs(cells: Sequence[tuple[str, str]]) -> list[Run]:
+    used = max(
+        (number for number, (character, _) in enumerate(cells, start=1) if character != " "), default=0
+    )
+    return [
+        Run("".join(character for character, _ in together), style)
+        for style, together in groupby(cells[:used], key=lambda cell: cell[1])
+    ]

@@ -1,0 +1,49 @@
+"""The file that a picture is written to: whole, or not at all."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+
+from burstctl.cli.atomic_file import check_writable, shown_path, write_whole
+from burstctl.cli.output import say
+from burstctl.plot.load import Plotted
+from burstwatch.wiring.settings import SettingsError
+
+KINDS: Final = ("png", "svg")
+
+
+class PictureFile:
+    """A file by whose name it is known what to draw; what is wrong with it is said before AWS is asked."""
+
+    def __init__(self, path: Path) -> None:
+        kind = path.suffix.lower().removeprefix(".")
+        if kind not in KINDS:
+            raise click.UsageError(
+                f"--to {shown_path(path)}: the name must end in .png or .svg, so that it says what to draw."
+            )
+        check_writable(path, "--to")
+        self._path, self._kind = path, kind
+        self._draw = _drawer()
+
+    def write(self, plotted: Plotted) -> None:
+        """Draw it, and say where it is.
+
+        Raises:
+            WritingError: it cannot be written; what was there before still is.
+        """
+        drawn = self._draw(plotted, self._kind)
+        write_whole(self._path, drawn)
+        say(f"wrote {shown_path(self._path)}, {len(drawn) / 1024:,.0f} KiB")
+
+
+def _drawer() -> Callable[[Plotted, str], bytes]:
+    try:
+        from burstctl.plot.matplotlib_plot import draw  # noqa: PLC0415 - matplotlib is for those who want a picture
+    except ImportError as error:
+        raise SettingsError(
+            f"--to needs matplotlib, which is not installed here ({error}): pip install 'burstwatch[desk]',"
+            " or leave --to out to see the picture in the terminal"
+        ) from error
+    return draw

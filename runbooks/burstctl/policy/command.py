@@ -1,0 +1,146 @@
+"""``burstctl policy``: check a policy, show the one in force, put one in force in a deployed stack."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from burstctl.cli.exit_codes import Exit
+from burstctl.cli.options import Command, Options, common_options, write_examples
+from burstctl.cli.output import complain, say, show, to_json
+from burstctl.context.active_policy import PolicySource, find_file, find_policy, is_named
+from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore
+from burstctl.context.stacks import choose_stack, find_stacks, say_stacks, session_of
+from burstctl.policy.push import PushRequest, change_policy
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.policy.yaml_file import render_policy
+from burstwatch.core.policy.policy import SCHEMA, PolicyError
+from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client
+from burstwatch.wiring.settings import SettingsError
+
+PAGE: Final = "runbooks/PolicyRejected.md"
+CHECK: Final = ("burstctl policy check policy.yaml", "every fault at once, each with its line")
+SHOW: Final = ("burstctl policy show", "the policy in force, every default spelled out")
+PUSH: Final = ("burstctl policy push policy.yaml", "in force in the deployed stack, after you agree")
+WITHDRAW: Final = ("burstctl policy push --withdraw", "back to the policy it was deployed with")
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+class _PolicyGroup(click.Group):
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        write_examples(formatter, (CHECK, SHOW, PUSH), PAGE)
+
+
+@click.group(cls=_PolicyGroup, invoke_without_command=True)
+@click.pass_context
+def policy(context: click.Context) -> None:
+    """Check a policy, show the one in force, or push one to a deployed stack."""
+    if context.invoked_subcommand is None:
+        show(context.get_help())
+
+
+def _stack_option(function: _Decorated) -> _Decorated:
+    return click.option(
+        "--stack", "stack_name", metavar="NAME", help="The deployed stack; needed where there are several."
+    )(function)
+
+
+@policy.command(cls=Command, examples=(CHECK,), page=PAGE)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@_stack_option
+@common_options
+def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exit:
+    """Report every fault of a policy at once, each with its line.
+
+    Without a FILE: the policy in force. Exits 2 when there is a fault.
+    """
+    source = _source(file or options.policy, options, stack_name)
+    try:
+        source.read()
+    except PolicyError as error:
+        faults = [str(fault) for fault in error.faults]
+    else:
+        faults = []
+    if options.json:
+        show(to_json({"schema": "burstwatch.policy-check/v1", "policy": source.place, "faults": faults}))
+    elif faults:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        show("\n".join(faults))
+        complain(f"{source.place} has {count}")
+    else:
+        show(f"{source.place}: OK")
+    return Exit.MISUSED if faults else Exit.FINE
+
+
+@policy.command(name="show", cls=Command, examples=(SHOW,), page=PAGE)
+@_stack_option
+@common_options
+def show_policy(options: Options, *, stack_name: str | None) -> Exit:
+    """Print the policy in force with every default spelled out, as YAML or JSON."""
+    source = _source(options.policy, options, stack_name)
+    in_force = source.read()
+    say(f"policy: {source}")
+    if isinstance(source, StackPolicySource) and source.is_outdated:
+        say("policy: it was pushed over another deployed one than today's (burstctl policy push --withdraw)")
+    document = {"schema": SCHEMA, **in_force.to_mapping()}
+    show(to_json(document) if options.json else render_policy(in_force).rstrip())
+    return Exit.FINE
+
+
+@policy.command(cls=Command, examples=(PUSH, WITHDRAW), page=PAGE)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--withdraw", is_flag=True, help="Take the pushed policy back: the deployed one counts again.")
+@_stack_option
+@click.option("--dry-run", is_flag=True, help="Check it and show what it changes; do nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@common_options
+def push(
+    file: Path | None, options: Options, *, withdraw: bool, stack_name: str | None, dry_run: bool, yes: bool
+) -> Exit:
+    """Put a policy in force in the deployed stack: check it, show what changes, ask, write.
+
+    Without a FILE: --policy, BURSTWATCH_POLICY or ./policy.yaml. It stays in force until it is withdrawn or
+    another one is pushed, whatever is deployed meanwhile.
+
+    Exits 2 if it is wrong or does not fit the stack, 1 if AWS does not take it, 130 if the answer is no.
+    """
+    if withdraw and file is not None:
+        raise click.UsageError("--withdraw takes the pushed policy back: leave out FILE.")
+    request = PushRequest(
+        source=None if withdraw else find_file(file or options.policy, os.environ),
+        stack=stack_name,
+        dry_run=dry_run,
+        assumes_yes=yes,
+    )
+    return change_policy(options, request)
+
+
+def _source(given: Path | None, options: Options, stack_name: str | None) -> PolicySource:
+    """The policy meant: the one given, else the one in force here."""
+    if stack_name is not None and given is not None:
+        raise click.UsageError(f"{given} and --stack are two policies: leave out one of them.")
+    if stack_name is None and is_named(given, os.environ):
+        return find_policy(given, os.environ)
+    session, calls = _session_if_any(options, is_needed=stack_name is not None), CallCounter()
+    if session is None:
+        return find_policy(given, os.environ)
+    stacks = find_stacks(session, calls)
+    if stack_name is None:
+        say_stacks(stacks, names_ledger=True)
+    stack = stacks.standing if stack_name is None else choose_stack(stacks, stack_name)
+    if stack is None:
+        return find_policy(given, os.environ)
+    deployed = StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
+    return deployed if stack_name is not None else find_policy(given, os.environ, deployed)
+
+
+def _session_if_any(options: Options, *, is_needed: bool) -> AwsSession | None:
+    """A session; None where nobody has set AWS up here, which is no reason not to look at a file."""
+    try:
+        return session_of(options)
+    except SettingsError:
+        if is_needed or options.profile or options.region:
+            raise
+        return None

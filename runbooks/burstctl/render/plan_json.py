@@ -1,0 +1,145 @@
+"""A plan as ``--json`` prints it, in the schema ``burstwatch.plan/v1``."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from burstctl.render.plan_text import reasons_of
+from burstctl.render.planned_flip import PRICES, DryAnswer, Planned, sum_prices
+from burstwatch.adapters.aws.ec2_modify import Allowed
+from burstwatch.core.ebs.pricing import PriceChange, usd_per_hour
+from burstwatch.core.ebs.sizing import TargetRefusal
+from burstwatch.core.flips.guards import Refusal
+from burstwatch.core.flips.outcome import Outcome
+from burstwatch.core.flips.planning import Plan
+from burstwatch.core.ledger.flip_state import Hold, configuration_document
+from burstwatch.core.policy.windows import expected_flip
+from burstwatch.core.text import format_instant
+
+PLAN_SCHEMA: Final = "burstwatch.plan/v1"
+
+
+def plan_document(planned: Planned, outcome: Outcome | None = None) -> dict[str, Any]:
+    """The plan for one volume, with what became of it; absent values are null, keys never disappear."""
+    plan, order, volume = planned.plan, planned.plan.order, planned.plan.facts.volume
+    return {
+        "volume_id": volume.volume_id,
+        "name": volume.name,
+        "size_gib": volume.size_gib,
+        "instance_id": volume.instance_id,
+        "direction": str(order.direction),
+        "now": configuration_document(plan.now) if plan.now else None,
+        "target": configuration_document(plan.target) if plan.target else None,
+        "extends": plan.extends,
+        "reasons": reasons_of(plan) if plan.target else [],
+        "alternatives": _alternatives(plan),
+        **_price_document(planned.price),
+        "usd_more_for_the_stay": _usd_for_the_stay(planned),
+        "stays": plan.stay.stays if plan.stay else None,
+        "stay_reason": plan.stay.reason if plan.stay else None,
+        **_duration_document(planned),
+        "return_after": instant_or_none(order.return_after_s),
+        "modifications_used": len(planned.spent),
+        "refusals": [refusal_document(refusal) for refusal in plan.refusals],
+        "overridden": [str(guard) for guard in plan.overridden],
+        "undo": planned.undo,
+        "dry_run": _answer_document(planned.answer),
+        "outcome": outcome_document(outcome) if outcome else None,
+    }
+
+
+def _duration_document(planned: Planned) -> dict[str, Any]:
+    """How long AWS is expected to take and how long the credits last; null where nothing is changed."""
+    plan = planned.plan
+    if plan.target is None or plan.extends:
+        return dict.fromkeys(("expected_least_s", "expected_most_s", "time_to_empty_s"))
+    expected = expected_flip(plan.facts.volume.size_gib, planned.lead)
+    return {
+        "expected_least_s": round(planned.lead.least.total_seconds()),
+        "expected_most_s": round(expected.total_seconds()),
+        "time_to_empty_s": None if plan.order.empty_s is None else round(plan.order.empty_s),
+    }
+
+
+def totals_document(planned: Sequence[Planned]) -> dict[str, Any]:
+    """How many volumes would be modified or kept as they are, and what that costs together."""
+    wanted = sum(each.is_wanted for each in planned)
+    kept = sum(each.is_wanted and each.plan.extends for each in planned)
+    return {
+        "volumes": len(planned),
+        "to_modify": wanted - kept,
+        "to_keep": kept,
+        "refused": len(planned) - wanted,
+        **_price_document(sum_prices(planned)),
+        "prices": PRICES,
+    }
+
+
+def refusal_document(refusal: Refusal) -> dict[str, Any]:
+    """A refusal as JSON."""
+    return {
+        "guard": str(refusal.guard),
+        "reason": refusal.reason,
+        "ends_at": instant_or_none(refusal.ends_at_s),
+    }
+
+
+def outcome_document(outcome: Outcome) -> dict[str, Any]:
+    """What was done, as JSON."""
+    return {
+        "action": str(outcome.done),
+        "because": outcome.because,
+        "error_code": outcome.error_code,
+        "refusal": str(outcome.refusal.guard) if outcome.refusal else None,
+        "retry_at": instant_or_none(outcome.retry_at_s),
+    }
+
+
+def hold_document(hold: Hold) -> dict[str, Any]:
+    """A hold as JSON; without a volume it is on everything."""
+    return {
+        "volume_id": hold.volume_id,
+        "by": hold.by,
+        "reason": hold.reason,
+        "placed_at": format_instant(hold.placed_at_s),
+        "until": format_instant(hold.until_s),
+    }
+
+
+def instant_or_none(at_s: float | None) -> str | None:
+    """The instant as text, None where there is none."""
+    return None if at_s is None else format_instant(at_s)
+
+
+def _price_document(price: PriceChange) -> dict[str, Any]:
+    more = price.difference_usd_per_month
+    return {
+        "usd_per_month_now": price.before_usd_per_month,
+        "usd_per_month": price.after_usd_per_month,
+        "usd_per_month_more": more,
+        "usd_per_hour_now": round(usd_per_hour(price.before_usd_per_month), 6),
+        "usd_per_hour": round(usd_per_hour(price.after_usd_per_month), 6),
+        "usd_per_hour_more": round(usd_per_hour(more), 6),
+    }
+
+
+def _usd_for_the_stay(planned: Planned) -> float | None:
+    return None if planned.lasts is None else round(planned.price.difference_usd_over(planned.lasts), 4)
+
+
+def _alternatives(plan: Plan) -> dict[str, Any] | None:
+    if plan.choice is None:
+        return None
+    return {
+        name: {"refusal": offer.because}
+        if isinstance(offer, TargetRefusal)
+        else configuration_document(offer.configuration) | {"usd_per_month": offer.usd_per_month}
+        for name, offer in plan.choice.alternatives.items()
+    }
+
+
+def _answer_document(answer: DryAnswer | None) -> dict[str, Any] | None:
+    if answer is None:
+        return None
+    if isinstance(answer, Allowed):
+        return {"allowed": True, "error_code": None, "because": None}
+    return {"allowed": False, "error_code": answer.failure.code, "because": str(answer.failure)}
