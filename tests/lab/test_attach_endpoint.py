@@ -9,8 +9,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from burstlab.fake_aws.protocols import AwsError
 from burstlab.fake_aws.server import Endpoint
+from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume

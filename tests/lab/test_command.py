@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from burstlab.main import COMMANDS, main
 from burstlab.model.fleet_file import FleetFileError, mixed_volumes, read_volumes, traced_volumes
-from burstlab.model.load import NAMED, TRACES
+from burstlab.model.load import NAMED
+from burstlab.model.load_parser import TRACES
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]

@@ -12,8 +12,9 @@ from tests.lab.disks import BURSTLAB, environment, left_of, loop_numbers, needs_
 import burstlab.incident as incident_module
 from burstlab.disk.block_device import DiskError
 from burstlab.disk.docker import NEEDED
-from burstlab.incident.command import choose_jobs, incident, run, summary
+from burstlab.incident.command import incident, run
 from burstlab.incident.live_view import Teller, board, open_board, tell_the_end, tell_the_start
+from burstlab.incident.run import choose_jobs, summary
 
 BALANCE_PCT = 40
 """The bucket is empty after some ten seconds, and there is time to see the watchdog act before that."""

@@ -2,7 +2,8 @@ import gzip
 
 import pytest
 
-from burstlab.model.load import NAMED, LoadError, operation_kib, parse_load, recordings
+from burstlab.model.load import NAMED, LoadError, operation_kib
+from burstlab.model.load_parser import parse_load, recordings
 
 MIDNIGHT_S = 1_795_132_800  # 2026-11-20T00:00:00Z
 

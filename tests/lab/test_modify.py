@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from burstlab.fake_aws.metrics import read_datapoints
-from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabSettings
 from burstlab.model.modification import Modification, Shape

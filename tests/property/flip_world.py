@@ -20,7 +20,7 @@ from burstlab.fake_aws.in_process_clients import (
     refused,
     told_modification,
 )
-from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.modification import Modification, Wanted

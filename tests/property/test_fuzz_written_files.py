@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from burstctl.backtest.csv_input import CsvError, read_recordings
 from burstlab.model.fleet_file import FleetFileError, read_volumes
-from burstlab.model.load import LoadError, Recording, parse_load
+from burstlab.model.load import LoadError, Recording
+from burstlab.model.load_parser import parse_load
 from burstlab.model.load_recording import read_recording
 from burstwatch.adapters.policy.yaml_file import MOST_BYTES, parse_policy, render_policy
 from burstwatch.core.policy.policy import Policy, PolicyError

@@ -12,7 +12,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 from operators_desk import ROOT
 
-from burstlab.fake_aws.protocols import Answer, AwsError, Call, form, xml
+from burstlab.fake_aws.protocols import Answer, Call, form, xml
+from burstlab.model.aws_error import AwsError
 
 ACCOUNT = "123456789012"
 STACK = "burstwatch"

@@ -4,7 +4,6 @@ import pytest
 
 from burstctl.aws_check import paging
 from burstctl.aws_check.bench import Refusal
-from burstctl.aws_check.fact import Measured, NotMeasured, Outcome, Result
 from burstctl.aws_check.facts import (
     FACTS,
     attach_while_modifying,
@@ -32,6 +31,7 @@ from burstctl.aws_check.host import SHARED_GIB, user_data
 from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.paging import Page
 from burstctl.aws_check.plan import Plan
+from burstctl.aws_check.result import Measured, NotMeasured, Outcome, Result
 from burstctl.aws_check.wording import template_of, time_in
 from burstwatch.core.buckets.series import Sample, Series
 

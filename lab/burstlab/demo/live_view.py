@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from burstlab.demo.activity import Trip, last_word
-from burstlab.demo.command import Life, Role, Stage
+from burstlab.demo.run import Life, Role, Stage
 from burstlab.demo.scenario import CAST, STARTS_AT
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops

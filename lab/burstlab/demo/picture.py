@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from burstlab.demo.activity import Trip, is_about_type
-from burstlab.demo.command import Life, Moment, Role
+from burstlab.demo.run import Life, Moment, Role
 from burstlab.demo.scenario import STARTS_AT
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level

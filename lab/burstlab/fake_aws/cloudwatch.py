@@ -11,16 +11,8 @@ from typing import Any, Final
 
 from burstlab.fake_aws.cloudwatch_alarms import ALARM_ACTIONS
 from burstlab.fake_aws.metrics import STATISTICS, UNITS, Datapoints, read_datapoints, read_instance_balances
-from burstlab.fake_aws.protocols import (
-    Answer,
-    AwsError,
-    Call,
-    Timestamps,
-    cloudwatch_answer,
-    form,
-    nested,
-    read_cbor,
-)
+from burstlab.fake_aws.protocols import Answer, Call, Timestamps, cloudwatch_answer, form, nested, read_cbor
+from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instance import BALANCES
 from burstlab.model.minute_history import MINUTE_S

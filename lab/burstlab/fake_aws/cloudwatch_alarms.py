@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.aws_error import AwsError
 from burstlab.model.settings import LabSettings
 
 _REFUSED: Final = (

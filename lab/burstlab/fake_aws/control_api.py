@@ -12,7 +12,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from burstlab.fake_aws.faults import Faults, fault_from
-from burstlab.fake_aws.protocols import Answer, AwsError
+from burstlab.fake_aws.protocols import Answer
+from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.volume import MetricFault
 from burstwatch.core.errors import BurstwatchError

@@ -20,7 +20,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ReadTimeoutError
 
 from burstlab.fake_aws.dynamodb_expressions import Condition, ExpressionError, Update
-from burstlab.fake_aws.protocols import Answer, AwsError, Call
+from burstlab.fake_aws.protocols import Answer, Call
+from burstlab.model.aws_error import AwsError
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Final
 
-from burstlab.fake_aws.protocols import AwsError, Call
+from burstlab.fake_aws.protocols import Call
+from burstlab.model.aws_error import AwsError
 
 KINDS: Final = ("error", "throttle", "reset", "timeout")
 _THROTTLED: Final = {

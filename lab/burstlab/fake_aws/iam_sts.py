@@ -8,8 +8,9 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from burstlab.fake_aws.protocols import Answer, AwsError, Call, form, xml
-from burstlab.fake_aws.session_policy import Policy
+from burstlab.fake_aws.ec2.session_policy import Policy
+from burstlab.fake_aws.protocols import Answer, Call, form, xml
+from burstlab.model.aws_error import AwsError
 
 _IAM: Final = "https://iam.amazonaws.com/doc/2010-05-08/"
 _STS: Final = "https://sts.amazonaws.com/doc/2011-06-15/"

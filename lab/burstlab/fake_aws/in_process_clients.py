@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from burstlab.fake_aws.metrics import read_datapoints
-from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.modification import Modification, Shape, Wanted
 from burstlab.model.simulated_volume import SimulatedVolume

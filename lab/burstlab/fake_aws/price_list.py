@@ -10,7 +10,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from burstlab.fake_aws.protocols import Answer, AwsError, Call
+from burstlab.fake_aws.protocols import Answer, Call
+from burstlab.model.aws_error import AwsError
 from burstwatch.core.ebs.pricing import US_EAST_1, VolumeType
 
 PUBLISHED_AT: Final = "2026-10-28T21:07:43Z"

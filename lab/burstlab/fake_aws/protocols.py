@@ -10,19 +10,11 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
+from burstlab.model.aws_error import AwsError, iso
+
 EC2_NAMESPACE: Final = "http://ec2.amazonaws.com/doc/2016-11-15/"
 CLOUDWATCH_NAMESPACE: Final = "http://monitoring.amazonaws.com/doc/2010-08-01/"
 CLOUDWATCH_TARGET: Final = "GraniteServiceVersion20100801"
-
-
-class AwsError(Exception):
-    """An error as AWS words it: code, message and HTTP status."""
-
-    def __init__(self, code: str, message: str, status: int = 400) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +116,6 @@ def xml(value: Any, item: str) -> str:
     if isinstance(value, list):
         return "".join(f"<{item}>{xml(held, item)}</{item}>" for held in value)
     return escape(str(value))
-
-
-def iso(at: datetime) -> str:
-    """An instant as EC2 and the query protocol write it."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
 
 
 def ec2_answer(action: str, inside: str) -> Answer:

@@ -20,9 +20,10 @@ from burstlab.fake_aws.event_bus import EventBus
 from burstlab.fake_aws.faults import Fault, Faults
 from burstlab.fake_aws.iam_sts import AccountApi
 from burstlab.fake_aws.price_list import PriceListApi
-from burstlab.fake_aws.protocols import Answer, AwsError, Call, error_answer, read_call
+from burstlab.fake_aws.protocols import Answer, Call, error_answer, read_call
 from burstlab.fake_aws.request_throttle import Throttle
 from burstlab.fake_aws.ssm import ParameterStore
+from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstwatch.core.errors import BurstwatchError
 

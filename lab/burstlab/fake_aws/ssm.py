@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
-from burstlab.fake_aws.protocols import Answer, AwsError, Call
+from burstlab.fake_aws.protocols import Answer, Call
+from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 
 STANDARD_BYTES: Final = 4 * 1024

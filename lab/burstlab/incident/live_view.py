@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.text import Text
 
 from burstlab.disk.live_view import bar, served
-from burstlab.incident.command import PARTS, SIZE_GIB, Stage, Twin
 from burstlab.incident.probe import Reading
+from burstlab.incident.run import PARTS, SIZE_GIB, Stage, Twin
 from burstwatch.core.alerts.alert import Alert, title
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
 from burstwatch.core.text import fill, format_clock, printable

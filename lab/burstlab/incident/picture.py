@@ -10,8 +10,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from burstlab.disk.live_view import per_second
-from burstlab.incident.command import PARTS, SIZE_GIB, Stage, Twin, middle
 from burstlab.incident.probe import Reading
+from burstlab.incident.run import PARTS, SIZE_GIB, Stage, Twin, middle
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
 from burstwatch.core.text import printable
 

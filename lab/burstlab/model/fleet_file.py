@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import yaml
 
-from burstlab.model.load import Changed, parse_load
+from burstlab.model.load import Changed
+from burstlab.model.load_parser import parse_load
 from burstlab.model.load_recording import read_recording
 from burstlab.model.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError

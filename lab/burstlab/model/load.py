@@ -6,10 +6,8 @@ A load is written as ``NAME[:ARGUMENT][*SCALE][+OFFSET][@KIB][%READS]``: ``stead
 reads are the share that the load or recording says.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from burstwatch.core.ebs.volume import BURST_IOPS
@@ -18,18 +16,11 @@ from burstwatch.core.errors import BurstwatchError
 NEVER_S: Final = 2**53
 OPERATION_KIB: Final = 16.0
 """The size of an operation, where a load says nothing of it."""
-_LARGEST_KIB: Final = 256
+LARGEST_KIB: Final = 256
 """EBS counts more than this as several operations."""
 _MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 24 * HOUR_S
-TRACES: Final = Path(__file__).parents[1] / "traces"
-_CHANGES: Final = "".join(
-    rf"(?:\{sign}(?P<{name}>[^*+@%]+))?"
-    for sign, name in (("*", "scale"), ("+", "offset"), ("@", "kib"), ("%", "read_pct"))
-)
-_TEXT: Final = re.compile(r"(?P<name>[^:*+@%]+?)(?::(?P<argument>[^*+@%]+))?" + _CHANGES)
-_FILE: Final = re.compile(r"(?P<name>.+\.csv\.gz)" + _CHANGES)
 
 
 class LoadError(BurstwatchError):
@@ -150,7 +141,7 @@ _JUST_AFTER_S: Final = 61
 
 
 def _steady(argument: str) -> Load:
-    iops = _number(argument, "IOPS of steady", most=1_000_000)
+    iops = number_in(argument, "IOPS of steady", most=1_000_000)
     return Steady(iops / 4, iops * 3 / 4)
 
 
@@ -159,7 +150,7 @@ def _docker_loop(_: str) -> Load:
 
 
 def _nightly_batch(argument: str) -> Load:
-    hour = _whole_number(argument, "hour of nightly-batch", most=23)
+    hour = whole_number_in(argument, "hour of nightly-batch", most=23)
     quiet, burst = (5.0, 15.0), (1_200.0, 1_300.0)
     before, after = hour * HOUR_S, DAY_S - hour * HOUR_S
     run = min(2 * HOUR_S, after)
@@ -201,7 +192,7 @@ def _ci_hour(builds: int) -> list[tuple[int, float, float]]:
 
 
 def _adversary(argument: str) -> Load:
-    minutes = _whole_number(argument, "look interval of adversary in minutes", most=24 * 60)
+    minutes = whole_number_in(argument, "look interval of adversary in minutes", most=24 * 60)
     if minutes < 1:
         raise LoadError(f"look interval of adversary is {argument} minutes: give at least 1")
     return Adversary(minutes * 60)
@@ -254,26 +245,6 @@ NAMED: Final = (
 )
 
 
-def parse_load(text: str) -> Load:
-    """Read a load from its short text form.
-
-    Raises:
-        LoadError: naming the text and what may stand there.
-    """
-    found = _FILE.fullmatch(text) or _TEXT.fullmatch(text)
-    if found is None:
-        raise LoadError(
-            f"load {text!r}: write NAME[:ARGUMENT][*SCALE][+OFFSET_S][@KIB][%READS], such as docker-loop"
-            " or steady:900@64"
-        )
-    parts = found.groupdict()
-    load = _named(parts["name"], parts.get("argument"), text)
-    scale = _number(parts["scale"] or "1", f"scale of load {text!r}", most=1e6)
-    offset_s = _whole_number(parts["offset"] or "0", f"offset of load {text!r} in seconds", most=366 * DAY_S)
-    load = load if (scale, offset_s) == (1, 0) else Changed(load, scale, offset_s)
-    return _shaped(load, parts["kib"], parts["read_pct"], text)
-
-
 def operation_kib(load: Load) -> float:
     """The size of the load's operations."""
     return load.operation_kib if isinstance(load, Shaped) else OPERATION_KIB
@@ -286,50 +257,8 @@ def repeats_every_minute(load: Load) -> bool:
     return isinstance(load, Cycle) and _MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
 
 
-def recordings() -> dict[str, Path]:
-    """The packaged recordings by name."""
-    return {path.name.removesuffix(".csv.gz"): path for path in sorted(TRACES.glob("*.csv.gz"))}
-
-
-def _shaped(load: Load, kib: str | None, read_pct: str | None, text: str) -> Load:
-    if kib is None and read_pct is None:
-        return load
-    size = OPERATION_KIB if kib is None else _number(kib, f"KiB of load {text!r}", most=_LARGEST_KIB)
-    if size <= 0:
-        raise LoadError(f"KiB of load {text!r} is {kib!r}: give a number above 0, at most {_LARGEST_KIB}")
-    share = None if read_pct is None else _number(read_pct, f"reads of load {text!r} in per cent", most=100)
-    return Shaped(load=load, operation_kib=size, read_pct=share)
-
-
-def _named(name: str, argument: str | None, text: str) -> Load:
-    for named in NAMED:
-        if named.name == name:
-            return named.build(_checked_argument(named, argument, text))
-    from burstlab.model.load_recording import read_recording  # noqa: PLC0415 - it builds on this module
-
-    if argument is not None:
-        raise LoadError(
-            f"load {text!r}: a recording takes no argument; scale it with *N, shift it with +SECONDS"
-        )
-    if name.endswith(".csv.gz"):
-        return read_recording(Path(name))
-    if name in recordings():
-        return read_recording(recordings()[name])
-    known = ", ".join([*(named.name for named in NAMED), *recordings()])
-    raise LoadError(
-        f"load {text!r}: {name!r} is not known; there are {known}, and any path that ends in .csv.gz"
-    )
-
-
-def _checked_argument(named: NamedLoad, argument: str | None, text: str) -> str:
-    if argument is not None and named.argument is None:
-        raise LoadError(f"load {text!r}: {named.name} takes no argument")
-    if argument is None and named.argument is not None and not named.default:
-        raise LoadError(f"load {text!r}: {named.name} needs {named.argument}, such as {named.name}:900")
-    return argument if argument is not None else named.default
-
-
-def _number(text: str, what: str, *, most: float) -> float:
+def number_in(text: str, what: str, *, most: float) -> float:
+    """A number from 0 to ``most``; raises LoadError naming ``what`` it is."""
     try:
         number = float(text)
     except ValueError:
@@ -339,8 +268,9 @@ def _number(text: str, what: str, *, most: float) -> float:
     return number
 
 
-def _whole_number(text: str, what: str, *, most: int) -> int:
-    number = _number(text, what, most=most)
+def whole_number_in(text: str, what: str, *, most: int) -> int:
+    """A whole number from 0 to ``most``; raises LoadError naming ``what`` it is."""
+    number = number_in(text, what, most=most)
     if number != int(number):
         raise LoadError(f"{what} is {text!r}: give a whole number")
     return int(number)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from burstlab.fake_aws.protocols import AwsError, iso
+from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.describe import DescribedVolume
 from burstlab.model.modification import Shape, Wanted
 from burstlab.model.modification_progress import Change

@@ -13,9 +13,9 @@ from burstlab.model.load import (
     Shaped,
     Steady,
     operation_kib,
-    parse_load,
     repeats_every_minute,
 )
+from burstlab.model.load_parser import parse_load
 from burstlab.model.minute_history import MINUTE_S, History, Run, Stretch
 from burstlab.model.modification_progress import Change
 from burstlab.model.performance import Footing, footing_between, footing_on

@@ -6,7 +6,7 @@ Source of the numbers: the EC2 API reference, ModifyVolume; the EBS user guide, 
 from dataclasses import dataclass
 from typing import Final
 
-from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.aws_error import AwsError
 from burstlab.model.describe import GP3_LEAST_MIB_S
 from burstlab.model.modification import Shape, Wanted
 from burstlab.model.settings import LabSettings

@@ -7,7 +7,7 @@ Its dollars are those of the best schedule found, which may not be the best ther
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.aws_error import AwsError
 from burstlab.model.bucket import FULL, split
 from burstlab.model.fleet import LabSettings
 from burstlab.score.cases import Case

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.model.modification import Wanted

@@ -13,7 +13,8 @@ from burstlab.main import HELP
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.fleet_file import mixed_volumes, read_volumes, traced_volumes
-from burstlab.model.load import NAMED, recordings
+from burstlab.model.load import NAMED
+from burstlab.model.load_parser import recordings
 from burstwatch.core.errors import BurstwatchError
 
 DEFAULT_PORT: Final = 5055

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from burstctl.aws_check.fact import NotMeasured
 from burstctl.aws_check.host import SHARED_GIB, Host, launch_request
 from burstctl.aws_check.resources import KINDS, PREFIX, Client, run_of, tags
+from burstctl.aws_check.result import NotMeasured
 from burstctl.aws_check.run_file import RunFile
 from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
 from burstwatch.core.buckets.series import PERIOD_S, Series

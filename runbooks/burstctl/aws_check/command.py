@@ -15,13 +15,14 @@ import click
 
 from burstctl.aws_check.bench import Bench, HostSlot
 from burstctl.aws_check.cleaning import Cleaned, clean_up, found_by_tag
-from burstctl.aws_check.fact import Fact, Outcome
+from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.facts import FACTS
 from burstctl.aws_check.host import CLEAN_UP_MINUTES
 from burstctl.aws_check.plan import Plan, choose, in_words, list_in_words
 from burstctl.aws_check.plan import to_document as plan_document
 from burstctl.aws_check.report import Finished, summary, to_document, to_markdown
 from burstctl.aws_check.resources import is_run_id
+from burstctl.aws_check.result import Outcome
 from burstctl.aws_check.run_file import Resource, RunFile, open_directory, read_run, unfinished_runs
 from burstctl.aws_check.runner import measure_all
 from burstctl.cli.atomic_file import check_writable, write_whole

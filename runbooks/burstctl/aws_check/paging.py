@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Measured, NotMeasured
+from burstctl.aws_check.result import Measured, NotMeasured
 
 PAGE: Final = 5
 """The least that DescribeVolumes takes as MaxResults."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
 
-from burstctl.aws_check.fact import Fact, Outcome, Result
+from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.plan import NEVER_RUN
+from burstctl.aws_check.result import Outcome, Result
 from burstctl.aws_check.run_file import RunFile
 from burstctl.aws_check.runner import in_words
 from burstwatch.core.text import format_instant

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from burstctl.aws_check.fact import Outcome, Result
+from burstctl.aws_check.result import Outcome, Result
 from burstctl.cli.atomic_file import WritingError, write_whole
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.wiring.settings import SettingsError

@@ -8,8 +8,9 @@ from botocore.exceptions import ClientError
 
 from burstctl.aws_check.bench import HOST_OWNER, Bench
 from burstctl.aws_check.cleaning import remove
-from burstctl.aws_check.fact import Fact, NotMeasured, Outcome, Result, Steps
+from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.host import ACTIONS as HOST_ACTIONS
+from burstctl.aws_check.result import NotMeasured, Outcome, Result, Steps
 from burstctl.aws_check.run_file import RunFile
 from burstctl.cli.atomic_file import WritingError
 from burstctl.experiment.waiting import Patience

@@ -11,8 +11,8 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from burstctl.aws_check.bench import Bench, Refusal
-from burstctl.aws_check.fact import NotMeasured
 from burstctl.aws_check.resources import role_path, tags
+from burstctl.aws_check.result import NotMeasured
 
 ALLOWED: Final = "DryRunOperation"
 DENIED: Final = "UnauthorizedOperation"

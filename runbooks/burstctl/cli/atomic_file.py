@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from secrets import token_hex
 
-from burstctl.render.volume import LONGEST_SENTENCE
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import printable
 from burstwatch.wiring.settings import SettingsError

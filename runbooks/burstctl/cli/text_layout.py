@@ -30,3 +30,6 @@ def hang(sentence: str, width: int) -> list[str]:
         return [sentence]
     first, *rest = fill(sentence.split(), width - 2)
     return [first, *(f"  {line}" for line in rest)]
+
+
+LONGEST_SENTENCE: Final = 600

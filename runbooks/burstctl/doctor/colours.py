@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from burstctl.doctor.text import Line
+from burstctl.doctor.line import Line
 
 
 def paint(lines: Iterable[Line]) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 from burstctl.cli.output import takes_colours
 from burstctl.cli.text_layout import COLUMNS, hang
 from burstctl.doctor.finding import Finding, Verdict
+from burstctl.doctor.line import Line
 from burstctl.doctor.runner import Checked
 from burstwatch.core.text import columns, fill, printable
 
@@ -35,15 +36,6 @@ _MOST_ABOUT: Final = 12
 _COMMAND_COLUMNS: Final = COLUMNS - 8
 _WORD: Final = re.compile(r"(?:'[^']*'|[^ '])+")
 """A word of a command: blanks inside quotes belong to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line to show; the first ``marked`` characters have a ``style``."""
-
-    text: str
-    style: str = ""
-    marked: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

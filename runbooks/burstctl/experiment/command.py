@@ -14,7 +14,7 @@ from burstctl.cli.exit_codes import Exit
 from burstctl.cli.options import Command, Options, Span, VolumeId, common_options, write_examples
 from burstctl.cli.output import complain, say, show, to_json
 from burstctl.cli.signals import StopSignal
-from burstctl.cli.text_layout import COLUMNS, hang
+from burstctl.cli.text_layout import COLUMNS, LONGEST_SENTENCE, hang
 from burstctl.context.context import Desk, modifying_desk
 from burstctl.experiment.credit_reset import LEAST_AWAY_S, MOST_AWAY_S
 from burstctl.experiment.journal import Journal, Shelf, compact
@@ -26,7 +26,6 @@ from burstctl.experiment.runner import Experiment
 from burstctl.experiment.stages import go_on_words, stage_words
 from burstctl.experiment.waiting import LONGEST_NAP_S, Patience, Stopped
 from burstctl.flip.command import Target
-from burstctl.render.volume import LONGEST_SENTENCE
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import format_duration, printable

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Final
 
 from burstctl.cli.output import complain, say
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstctl.context.context import Desk
 from burstctl.experiment.credit_reset import (
     ENOUGH_S,
@@ -24,7 +25,6 @@ from burstctl.experiment.journal import Journal, Shelf, Stage, Trip
 from burstctl.experiment.preflight import MODIFICATIONS
 from burstctl.experiment.report import Finding, write_report
 from burstctl.experiment.waiting import Patience
-from burstctl.render.volume import LONGEST_SENTENCE
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import Wish, configuration_of
 from burstwatch.core.ebs.volume import Volume

@@ -9,7 +9,7 @@ from typing import Any
 from burstctl.cli.confirm import is_confirmed, require_somebody_to_ask
 from burstctl.cli.exit_codes import Exit, exit_of_outcomes
 from burstctl.cli.output import complain, say, show, to_json
-from burstctl.cli.text_layout import COLUMNS, hang
+from burstctl.cli.text_layout import COLUMNS, LONGEST_SENTENCE, hang
 from burstctl.context.context import Desk
 from burstctl.flip.return_check import last_pass_words, return_warning
 from burstctl.flip.select import Drawn, Request, draw_up
@@ -18,7 +18,7 @@ from burstctl.render.pass_summary import tell_holds
 from burstctl.render.plan_json import PLAN_SCHEMA, hold_document, plan_document, totals_document
 from burstctl.render.plan_text import plan_in_words, totals_in_words
 from burstctl.render.planned_flip import DryAnswer, Planned
-from burstctl.render.volume import LONGEST_SENTENCE, id_and_name
+from burstctl.render.volume import id_and_name
 from burstwatch.adapters.aws.ec2_modify import Accepted, Allowed
 from burstwatch.core.ebs.sizing import Wish
 from burstwatch.core.flips.outcome import Done, Outcome

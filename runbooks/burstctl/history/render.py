@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
-from burstctl.cli.text_layout import COLUMNS, hang
+from burstctl.cli.text_layout import COLUMNS, LONGEST_SENTENCE, hang
 from burstctl.render.flip_text import cost_words
-from burstctl.render.volume import LONGEST_SENTENCE
 from burstwatch.core.alerts.alert import Alert, title
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import Direction

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstctl.plot.load import Plotted
 from burstctl.render.table import CHANGING, cut, dry_words
-from burstctl.render.volume import LONGEST_SENTENCE
 from burstctl.timeline.intervals import HoldRun, Mark, StallRun, Stay
 from burstctl.timeline.timeline import Absence, AbsenceReason, Chronology, Limit
 from burstctl.timeline.window_intervals import Opening

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstwatch.core.ebs import display_name
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger import VolumeState
@@ -11,7 +12,6 @@ from burstwatch.core.text import format_instant, printable
 _BLANKS: Final = re.compile(r"( {2,})")
 LONGEST_NAME: Final = display_name.LONGEST_NAME
 STATE_NOT_KNOWN: Final = "not known: the ledger's state cannot be read"
-LONGEST_SENTENCE: Final = 600
 
 
 def name_of(volume: Volume, longest: int = LONGEST_NAME) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstctl.history.render import EVERYTHING, Passage, tell_story
-from burstctl.render.volume import LONGEST_SENTENCE
 from burstctl.timeline.intervals import marks_of
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry

@@ -12,9 +12,9 @@ from burstctl.cli.atomic_file import check_writable, shown_path, write_whole
 from burstctl.cli.exit_codes import Exit
 from burstctl.cli.options import Command, Options, Span, common_options
 from burstctl.cli.output import complain, say, show, to_json
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstctl.context.context import reading_desk
 from burstctl.render.pass_summary import tell_failures, tell_holds
-from burstctl.render.volume import LONGEST_SENTENCE
 from burstctl.report.activity import count_deeds
 from burstctl.report.collect import MOST_USD, Reported, make_report
 from burstctl.report.page import render_page, require_templates

@@ -7,11 +7,12 @@ from itertools import groupby
 from math import floor
 from typing import Any, Final
 
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstctl.render.flip_status import mark_of, short_configuration
 from burstctl.render.flip_text import flip_in_words
 from burstctl.render.pass_summary import hold_words
 from burstctl.render.table import CHANGING, dry_words, level_word
-from burstctl.render.volume import LONGEST_SENTENCE, name_of
+from burstctl.render.volume import name_of
 from burstctl.report.activity import Deed
 from burstctl.report.collect import Reported, Told
 from burstctl.report.series import Axis

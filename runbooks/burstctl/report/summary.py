@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstctl.render.pass_summary import hold_words
 from burstctl.render.table import CHANGING
-from burstctl.render.volume import LONGEST_SENTENCE
 from burstctl.report.activity import Sort, count_deeds
 from burstctl.report.activity_html import deeds_context
 from burstctl.report.collect import MOST_TOLD, Reported

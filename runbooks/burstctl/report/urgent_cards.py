@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from burstctl.cli.text_layout import LONGEST_SENTENCE
 from burstctl.render.table import CHANGING, dry_words
-from burstctl.render.volume import LONGEST_SENTENCE, name_of
+from burstctl.render.volume import name_of
 from burstctl.report.collect import Reported
 from burstctl.report.format import moment_words, volumes_words
 from burstctl.report.page_data import FAULT, action_of, facts_of, level_of

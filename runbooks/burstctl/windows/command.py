@@ -11,7 +11,7 @@ from burstctl.cli.confirm import is_confirmed, require_somebody_to_ask
 from burstctl.cli.exit_codes import Exit
 from burstctl.cli.options import ORDER_SPAN, Command, Options, common_options, write_examples
 from burstctl.cli.output import say, show, to_json
-from burstctl.cli.text_layout import COLUMNS, hang
+from burstctl.cli.text_layout import COLUMNS, LONGEST_SENTENCE, hang
 from burstctl.context.context import Desk, operating_desk, reading_desk
 from burstctl.flip.cap_preview import with_caps
 from burstctl.render.guard_override import page_hints, refusing_guards
@@ -19,7 +19,7 @@ from burstctl.render.pass_summary import tell_holds
 from burstctl.render.plan_json import hold_document, plan_document, totals_document
 from burstctl.render.plan_text import refusal_words, totals_in_words
 from burstctl.render.planned_flip import Planned
-from burstctl.render.volume import LONGEST_SENTENCE, id_and_name
+from burstctl.render.volume import id_and_name
 from burstctl.windows.status import (
     WindowNow,
     WindowsNow,

@@ -7,10 +7,10 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from burstctl.cli.output import complain
-from burstctl.cli.text_layout import Topic, lay_out
+from burstctl.cli.text_layout import LONGEST_SENTENCE, Topic, lay_out
 from burstctl.context.context import Desk
 from burstctl.render.plan_json import instant_or_none
-from burstctl.render.volume import LONGEST_SENTENCE, inert
+from burstctl.render.volume import inert
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume

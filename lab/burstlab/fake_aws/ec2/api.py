@@ -27,8 +27,9 @@ from burstlab.fake_aws.ec2.query import (
     volumes_listed,
     volumes_named,
 )
-from burstlab.fake_aws.protocols import Answer, AwsError, Call, ec2_answer, form, iso, xml
-from burstlab.fake_aws.session_policy import Policy, check_session
+from burstlab.fake_aws.ec2.session_policy import Policy, check_session
+from burstlab.fake_aws.protocols import Answer, Call, ec2_answer, form, xml
+from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.describe import RATELESS
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instance import INSTANCE_TYPES, LabInstance, instance_type_told

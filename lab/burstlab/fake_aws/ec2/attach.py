@@ -5,7 +5,8 @@ from typing import Any
 
 from burstlab.fake_aws.ec2.create import play_script
 from burstlab.fake_aws.ec2.query import no_such_instance, volumes_named
-from burstlab.fake_aws.protocols import AwsError, iso, xml
+from burstlab.fake_aws.protocols import xml
+from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.fleet import LabFleet
 from burstlab.model.volume import Attachment
 

@@ -11,7 +11,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from burstlab.fake_aws.ec2.query import members, no_such_instance, structures, volumes_named
-from burstlab.fake_aws.protocols import AwsError, iso, xml
+from burstlab.fake_aws.protocols import xml
+from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instance import LabInstance
 from burstlab.model.volume import LabVolume

@@ -14,7 +14,8 @@ from burstlab.fake_aws.ec2.query import (
     volumes_listed,
     volumes_named,
 )
-from burstlab.fake_aws.protocols import AwsError, iso, xml
+from burstlab.fake_aws.protocols import xml
+from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.describe import RATELESS
 from burstlab.model.fleet import LabFleet
 from burstlab.model.modification import Modification, Shape, Wanted

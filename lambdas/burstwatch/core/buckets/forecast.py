@@ -1,10 +1,11 @@
 """When a bucket runs dry: a hard bound, and an estimate from what was seen.
 
-The bound: credits leave no faster than the bucket's highest drain, ``3000 - baseline`` a second on gp2. The estimate: over several horizons
-``h`` the drain is ``(credits then - credits now) / h``. A drain is believed for three times as long as it
-has lasted, so a horizon counts when it says "dry within 3 h"; of those that count the soonest is taken, and
-where none counts the longest horizon speaks. Five minutes of drain can thus announce a quarter of an hour,
-a single noisy minute can announce next to nothing, and one quiet minute does not lull the longer horizons.
+The bound: credits leave no faster than the bucket's highest drain, ``3000 - baseline`` a second on gp2. The
+estimate: over several horizons ``h`` the drain is ``(credits then - credits now) / h``. A drain is believed
+for three times as long as it has lasted, so a horizon counts when it says "dry within 3 h"; of those that
+count the soonest is taken, and where none counts the longest horizon speaks. Five minutes of drain can thus
+announce a quarter of an hour, a single noisy minute can announce next to nothing, and one quiet minute does
+not lull the longer horizons.
 
 Most bursts end by themselves, so this estimate warns and no more. A drain is *confirmed* when it has lasted
 twice as long as it has to go on, and no horizon of the last twenty minutes speaks against it.

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 from botocore.exceptions import ClientError
 
 from burstctl.aws_check.bench import Bench, Refusal, says_nothing
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.host import SPARES
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 from burstctl.aws_check.wording import template_of
 
 

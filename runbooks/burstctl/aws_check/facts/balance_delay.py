@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.host import ACTIVE
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 from burstwatch.core.buckets.series import PERIOD_S
 
 _FROM_S: Final = 10 * 60

@@ -4,10 +4,11 @@ import json
 from typing import Any, Final
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Cost, Fact, Measured, Steps
+from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.queues import ACTIONS as QUEUE_ACTIONS
 from burstctl.aws_check.queues import create_queue, queue_arn, receive
 from burstctl.aws_check.resources import tags
+from burstctl.aws_check.result import Measured, Steps
 
 _ATTEMPTS: Final = 3
 _PATIENCE_S: Final = 60

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from burstctl.aws_check.bench import LOOK_EVERY_S, Bench
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.queues import ACTIONS as QUEUE_ACTIONS
 from burstctl.aws_check.queues import create_queue, queue_arn, receive
 from burstctl.aws_check.resources import tags
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 
 _KNOWN_S: Final = 60
 """So long a new rule may take to match."""

@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 
 _SIZE_GIB: Final = 8
 _ANSWERS: Final = {128: "matched", 125: "least"}

@@ -3,8 +3,9 @@
 from typing import Final
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.host import ACTIVE, IDLE
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 
 _FROM_S: Final = 12 * 60
 """At its start the operating system reads the partition table of each disk."""

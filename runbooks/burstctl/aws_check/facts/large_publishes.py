@@ -3,9 +3,10 @@
 from typing import Final
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.host import ACTIONS as INSTANCE_ACTIONS
 from burstctl.aws_check.host import ACTIVE, CLEAN_UP_MINUTES, LARGE
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 from burstwatch.core.buckets.series import Series
 
 _MINUTES: Final = 45

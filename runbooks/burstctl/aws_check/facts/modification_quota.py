@@ -4,7 +4,8 @@ from datetime import datetime
 from typing import Final
 
 from burstctl.aws_check.bench import Bench, Refusal
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 from burstctl.aws_check.wording import template_of, time_in
 
 _MOST: Final = 6

@@ -3,7 +3,8 @@
 from typing import Final
 
 from burstctl.aws_check.bench import Bench, Refusal
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 
 _MOST: Final = 5
 _TARGETS: Final = ({"VolumeType": "gp3", "Iops": 3000, "Throughput": 125}, {"VolumeType": "gp2"})

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 
 _MOMENTS: Final = {"modifying": "accepted", "optimizing": "optimizing", "completed": "completed"}
 _LOOK_EVERY_S: Final = 3

@@ -3,8 +3,9 @@
 from typing import Final
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Cost, Fact, Steps
+from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.paging import ACTIONS, EACH, judge, walk
+from burstctl.aws_check.result import Steps
 
 _KEY: Final = "aws-check-half"
 

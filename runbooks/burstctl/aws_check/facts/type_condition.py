@@ -3,7 +3,8 @@
 from typing import Final
 
 from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.fact import Cost, Fact, Measured, NotMeasured, Steps
+from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.result import Measured, NotMeasured, Steps
 from burstctl.aws_check.session_role import ACTIONS, ALLOWED, create_role, dry_run_as, policy_of, when_allowed
 
 

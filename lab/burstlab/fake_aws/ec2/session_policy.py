@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from burstlab.fake_aws.ec2.query import volumes_named
-from burstlab.fake_aws.protocols import AwsError
+from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.settings import LabSettings
 from burstlab.model.simulated_volume import SimulatedVolume

@@ -1,0 +1,79 @@
+"""What measuring a fact comes to: an answer, or why there is none."""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from burstwatch.core.errors import BurstwatchError
+
+
+class NotMeasured(BurstwatchError):  # noqa: N818 - a result, and no fault of the program
+    """The fact has no answer this time; the message says why and what would help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """An answer.
+
+    ``answer`` is short and the same in each run that finds the same. ``values`` are the numbers and texts
+    that ``burstlab serve --as`` needs to behave in this way; ``evidence`` is what it was judged by.
+    """
+
+    answer: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+Steps = Generator[float, None, Measured]
+"""A measurement. It yields the seconds to wait before it goes on, and returns the answer."""
+
+
+class Outcome(StrEnum):
+    """What became of a fact in a run."""
+
+    MEASURED = "measured"
+    NOT_MEASURED = "not_measured"
+    NOT_PERMITTED = "not_permitted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one fact; ``reason`` says why there is no answer, ``grant`` which action is missing."""
+
+    outcome: Outcome
+    at_s: float
+    measured: Measured | None = None
+    reason: str | None = None
+    grant: str | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON, for the run's file."""
+        measured = self.measured
+        return {
+            "outcome": str(self.outcome),
+            "at_s": self.at_s,
+            "answer": measured and measured.answer,
+            "values": dict(measured.values) if measured else {},
+            "evidence": dict(measured.evidence) if measured else {},
+            "reason": self.reason,
+            "grant": self.grant,
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "Result":
+        """The inverse of ``to_document``."""
+        outcome = Outcome(document["outcome"])
+        measured = None
+        if outcome is Outcome.MEASURED:
+            measured = Measured(
+                answer=document["answer"], values=document["values"], evidence=document["evidence"]
+            )
+        return cls(
+            outcome=outcome,
+            at_s=document["at_s"],
+            measured=measured,
+            reason=document["reason"],
+            grant=document["grant"],
+        )
