@@ -58,11 +58,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a real disk would measure each other: each kind of disk has one worker of pytest-xdist."""
+    """burstlab's tests of real disks would slow each other: they have one worker of pytest-xdist."""
     for item in items:
-        if "alone" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("ddprobe's disk"))
-        elif item.path.name in ("test_disk.py", "test_incident.py", "test_on_a_real_disk.py"):
+        if item.path.name in ("test_disk.py", "test_incident.py", "test_on_a_real_disk.py"):
             item.add_marker(pytest.mark.xdist_group("burstlab's disk"))
 
 

@@ -248,7 +248,7 @@ def assert_only_our_markup(text):
     """Outside text stands between our backticks, which it cannot close."""
     outside_code = re.sub(r"```[^`]*```|`[^`\n]*`", "", text)
     assert "`" not in outside_code
-    assert re.fullmatch(r"(\*[A-Za-z ]+\*\n)?[A-Za-z: ]*", outside_code), outside_code
+    assert re.fullmatch(r"(\*[A-Za-z ;]+\*\n)?[A-Za-z: ]*", outside_code), outside_code
 
 
 @settings(max_examples=150, deadline=None)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import box as boxes
@@ -33,11 +33,13 @@ def pythons() -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let ddprobe fork inside a worker of pytest, which has threads; ddprobe itself never has."""
+    """Let ddprobe fork in a worker of pytest, which has threads, and keep each kind of disk test in one."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"))
+        if kind := kind_of_disk_test(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(f"ddprobe: {kind}"))
 
 
 class Probe:
@@ -100,10 +102,18 @@ def shared_box() -> Iterator[boxes.Box]:
         yield box
 
 
+def kind_of_disk_test(fixtures: Sequence[str]) -> str | None:
+    """Those with a limit measure how fast a disk is; the others let one stand still, which slows no other."""
+    if "box" not in fixtures:
+        return None
+    return "limits" if "limit" in fixtures else "stalls"
+
+
 @pytest.fixture
-def alone() -> Iterator[None]:
-    """Hold off the disk tests of other workers: they measure, and would measure each other."""
-    with Path(tempfile.gettempdir(), "ddprobe-tests.lock").open("w") as lock:
+def alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hold off the disk tests of this kind in other workers: they would measure each other."""
+    name = f"ddprobe-{kind_of_disk_test(request.fixturenames)}.lock"
+    with Path(tempfile.gettempdir(), name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
