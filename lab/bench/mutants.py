@@ -57,7 +57,7 @@ def main() -> int:
     options = _options()
     os.chdir(ROOT)
     explained = _explained()
-    modules = [Faults(CORE / f"{name}.py", name) for name in options.modules]
+    modules = [Faults(_path_of(name), name) for name in options.modules]
     mutants = [(faults, mutant) for faults in modules for mutant in faults.mutants]
     if options.again:
         survived = {tuple(entry["key"]) for entry in json.loads(LAST.read_text()) if not entry["by"]}
@@ -73,8 +73,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    every = sorted(path.stem for path in CORE.glob("*.py") if path.stem != "__init__")
-    parser.add_argument("modules", nargs="*", help="modules of the core; all without", metavar="MODULE")
+    every = sorted(_name_of(path) for path in CORE.rglob("*.py") if path.stem != "__init__")
+    parser.add_argument(
+        "modules", nargs="*", help="modules of the core, such as flips.guards; all without", metavar="MODULE"
+    )
     parser.add_argument("--again", action="store_true", help="only what survived the last time")
     parser.add_argument("--jobs", type=int, default=1, help="so many at once (default 1)")
     parser.add_argument("--budget", type=float, default=1.0, help="seconds of tests for each (default 1)")
@@ -124,13 +126,22 @@ def _judge_warm(mutants: list[tuple[Faults, Mutant]], options: argparse.Namespac
 @cache
 def _nearest(module: str) -> list[str]:
     """The files of unit tests that import a module, its own first, then those that import what does."""
-    users = {path.stem for path in CORE.glob("*.py") if _imports(path, {module})}
+    users = {_name_of(path) for path in CORE.rglob("*.py") if _imports(path, {module})}
     ranks = {
-        path: (path.stem != f"test_{module}", not _imports(path, {module}), path.name)
+        path: (path.stem != f"test_{module.rpartition('.')[2]}", not _imports(path, {module}), path.name)
         for path in (ROOT / "tests" / "unit").glob("test_*.py")
         if _imports(path, {module, *users})
     }
     return [str(path.relative_to(ROOT)) for path in sorted(ranks, key=lambda path: ranks[path])]
+
+
+def _name_of(path: Path) -> str:
+    """``flips.guards`` for that module of the core."""
+    return ".".join(path.relative_to(CORE).with_suffix("").parts)
+
+
+def _path_of(name: str) -> Path:
+    return CORE / f"{name.replace('.', '/')}.py"
 
 
 def _imports(path: Path, modules: set[str]) -> bool:
@@ -146,11 +157,11 @@ def _tell(mutant: Mutant, verdict: Verdict) -> None:
 def _print_figures(verdicts: dict[Mutant, Verdict], took_s: float) -> None:
     planted = Counter(mutant.module for mutant in verdicts)
     survived = Counter(mutant.module for mutant, verdict in verdicts.items() if not verdict.is_killed)
-    print(f"\n{'module':<16} {'faults':>7} {'noticed':>8} {'survived':>9}")
+    print(f"\n{'module':<26} {'faults':>7} {'noticed':>8} {'survived':>9}")
     for module, count in planted.items():
-        print(f"{module:<16} {count:>7,} {count - survived[module]:>8,} {survived[module]:>9,}")
+        print(f"{module:<26} {count:>7,} {count - survived[module]:>8,} {survived[module]:>9,}")
     total, left = sum(planted.values()), sum(survived.values())
-    print(f"{'all':<16} {total:>7,} {total - left:>8,} {left:>9,}")
+    print(f"{'all':<26} {total:>7,} {total - left:>8,} {left:>9,}")
     how = Counter(_kind(verdict) for verdict in verdicts.values() if verdict.is_killed)
     print(f"{took_s:,.0f} s, {total / took_s:.0f} a second; noticed by", dict(how.most_common()))
 

@@ -320,4 +320,4 @@ def _limit(seconds: float) -> None:
 
 def _is_of(nodeid: str, module: str) -> bool:
     stem = Path(nodeid.partition("::")[0]).stem
-    return f"{stem}_".startswith(f"test_{module}_")
+    return f"{stem}_".startswith(f"test_{module.rpartition('.')[2]}_")

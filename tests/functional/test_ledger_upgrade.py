@@ -147,13 +147,13 @@ def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(path
     with processes(
         f"""
         import os, signal
-        from burstwatch.adapters import ledger_sqlite_file
+        from burstwatch.adapters.ledger import sqlite_schema
         class Deadly(tuple):
             def __iter__(self):
                 yield from self[:{step}]
                 print("upgrading", flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
-        ledger_sqlite_file._ADDED_BY_2 = Deadly(ledger_sqlite_file._ADDED_BY_2)
+        sqlite_schema._ADDED_BY_2 = Deadly(sqlite_schema._ADDED_BY_2)
         SqliteLedger.open(path)
         """,
         path,

@@ -35,9 +35,9 @@ def constants_of(path):
 def variables_read():
     """Every variable of ours that the functions know."""
     sources = (
-        BURSTWATCH / "settings.py",
-        BURSTWATCH / "function_settings.py",
-        BURSTWATCH / "observability.py",
+        BURSTWATCH / "wiring" / "settings.py",
+        BURSTWATCH / "wiring" / "function_settings.py",
+        BURSTWATCH / "wiring" / "observability.py",
     )
     return {
         value
@@ -67,7 +67,7 @@ def test_metrics_are_told_in_the_namespace_and_dimension_that_alarms_and_dashboa
 
 def metrics_told():
     """The metrics of the functions, from the enumeration that names them."""
-    tree = ast.parse((BURSTWATCH / "observability.py").read_text())
+    tree = ast.parse((BURSTWATCH / "wiring" / "observability.py").read_text())
     [names] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Metric"]
     return {node.value.value for node in names.body if isinstance(node, ast.Assign)}
 
@@ -92,7 +92,7 @@ def test_every_handler_that_the_stack_names_is_there():
 
 
 def test_the_part_of_the_table_that_notify_may_use_is_the_one_that_it_uses():
-    sent = constants_of(BURSTWATCH / "adapters" / "sent.py")
+    sent = constants_of(BURSTWATCH / "adapters" / "notify" / "idempotency.py")
     assert sent["PARTITION"] == "sent"
     [statement] = [s for s in default().statements()["NotifyRole"] if s["Sid"] == "RememberWhatWasSent"]
     assert statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] == ["sent*"]
@@ -101,7 +101,7 @@ def test_the_part_of_the_table_that_notify_may_use_is_the_one_that_it_uses():
 
 
 def test_the_list_of_deployments_is_where_the_functions_look():
-    deployments = constants_of(BURSTWATCH / "adapters" / "deployments.py")
+    deployments = constants_of(BURSTWATCH / "adapters" / "policy" / "deployments.py")
     names = {p["Name"] for p in default().of_type("AWS::SSM::Parameter").values()}
     assert f"{deployments['PATH']}/burstwatch" in names
     [card] = [
@@ -121,7 +121,7 @@ def test_events_of_probes_are_those_that_settle_knows():
 
 
 def test_a_pushed_policy_may_be_read_where_burstctl_puts_it():
-    suffix = constants_of(BURSTWATCH / "function_settings.py")["_PUSHED"]
+    suffix = constants_of(BURSTWATCH / "adapters" / "policy" / "parameter_name.py")["_PUSHED"]
     [statement] = [s for s in default().statements()["WatchRole"] if s["Sid"] == "ReadPolicy"]
     policy = default().environment("watch")["BURSTWATCH_POLICY"]
     assert [as_text(r).partition(":parameter")[2] for r in statement["Resource"]] == [

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from rich.console import Console
 from tests.lab.disks import BURSTLAB, environment, left_of, loop_numbers, needs_a_disk, rules_for, wait_for
 
-import burstlab.incident as incident_module
 from burstlab.disk.block_device import DiskError
 from burstlab.disk.docker import NEEDED
+from burstlab.incident import run as incident_module
 from burstlab.incident.command import incident, run
 from burstlab.incident.live_view import Teller, board, open_board, tell_the_end, tell_the_start
 from burstlab.incident.run import choose_jobs, summary

@@ -45,7 +45,7 @@ def test_the_core_reaches_for_nothing_outside(path):
 
 
 def test_there_is_a_core():
-    assert {"assess", "decide", "forecast", "levels", "policy"} <= {path.stem for path in CORE}
+    assert {"assess", "decide", "forecast", "policy", "severity"} <= {path.stem for path in CORE}
 
 
 @pytest.mark.parametrize(

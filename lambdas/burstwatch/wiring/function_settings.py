@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
-from burstwatch.adapters.policy.parameter_store import pushed
+from burstwatch.adapters.policy.parameter_name import pushed
 from burstwatch.wiring.settings import CLOCK, LEDGER, TOPIC_ARN, SettingsError
 
 POLICY: Final = "BURSTWATCH_POLICY"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from burstwatch.adapters.aws.errors import AwsError, explained
 from burstwatch.adapters.policy.deployments import Deployment
-from burstwatch.adapters.policy.parameter_store import pushed as pushed_name
+from burstwatch.adapters.policy.parameter_name import pushed as pushed_name
 from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.policy.policy import Policy, PolicyError

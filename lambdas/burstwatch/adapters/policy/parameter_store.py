@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, explain
 from burstwatch.adapters.ledger.dynamodb_notes import Remembers
+from burstwatch.adapters.policy.parameter_name import pushed
 from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.core.alerts.alert import Alert, AlertKind, alert_id, make_policy_rejected
 from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
@@ -35,14 +36,6 @@ _NOTE: Final = "policy"
 _HEADER: Final = re.compile(r"# pushed over sha256:([0-9a-f]{64})\s*(?:\n|$)")
 _PASSING: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 _REVISION_DIGITS: Final = 15
-
-
-_PUSHED: Final = "-pushed"
-
-
-def pushed(policy_parameter: str) -> str:
-    """The parameter of the pushed policy that belongs to this deployed one."""
-    return f"{policy_parameter}{_PUSHED}"
 
 
 class TroubleKind(StrEnum):
