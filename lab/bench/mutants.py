@@ -75,7 +75,7 @@ def _options() -> argparse.Namespace:
     )
     every = sorted(_name_of(path) for path in CORE.rglob("*.py") if path.stem != "__init__")
     parser.add_argument(
-        "modules", nargs="*", help="modules of the core, such as flips.guards; all without", metavar="MODULE"
+        "modules", nargs="*", help="such as flips.guards; the whole core without", metavar="MODULE"
     )
     parser.add_argument("--again", action="store_true", help="only what survived the last time")
     parser.add_argument("--jobs", type=int, default=1, help="so many at once (default 1)")

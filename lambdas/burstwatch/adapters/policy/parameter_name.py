@@ -1,4 +1,4 @@
-"""What the parameters of a deployed policy are called: apart, so that functions without a policy read no YAML."""
+"""Names of the parameters of a deployed policy: apart, so that functions without a policy import no YAML."""
 
 from typing import Final
 
