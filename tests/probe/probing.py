@@ -40,6 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"))
         if kind := kind_of_disk_test(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group(f"ddprobe: {kind}"))
+            item.add_marker(pytest.mark.measures_a_disk)
 
 
 class Probe:
