@@ -117,16 +117,16 @@ def measured(disk: Throttled, memory: str) -> dict[str, float]:
     """One round of all of them."""
     folder, kept = disk.mount, Path(memory)
     number = Path("/sys/block", disk.loop, "dev").read_text().strip().replace(":", "-")
-    told = {}
+    verdicts = {}
 
     def say(name: str, *words: str) -> float:
         time.sleep(SETTLE_S)
         found = reading(memory, *words, str(folder))
-        told[name] = f"{found['verdict']} {found['cause']}"
+        verdicts[name] = f"{found['verdict']} {found['cause']}"
         bulk = " ".join(f"{ms:.0f}" for ms in found["bulk_ms"])
         lite = found["lite_ms"] or found["write_ms"]
         print(
-            f"    {name:9s} {found['dd_s'] or -1:7.3f} s {told[name]:22s} {found['reached']:8s}"
+            f"    {name:9s} {found['dd_s'] or -1:7.3f} s {verdicts[name]:22s} {found['reached']:8s}"
             f" {found['cost']['credits']:3d} credits {found['total_s'] or 0:6.2f} s"
             f" lite {len(lite)} last {lite[-1] if lite else 0:.1f} ms, bulk {bulk} ms",
             flush=True,

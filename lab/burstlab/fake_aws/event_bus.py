@@ -21,7 +21,7 @@ class EventBus:
         """Send the events that arrived since the last time to the queues of the rules that match them."""
         if _MOTO_EVENTS not in sys.modules:
             return
-        from moto.events.models import events_backends  # noqa: PLC0415 - imported by whoever made a rule
+        from moto.events.models import events_backends  # noqa: PLC0415 - imported where a rule was made
 
         settings = self._fleet.settings
         bus = events_backends[settings.account_id][settings.region].event_buses["default"]
@@ -30,6 +30,6 @@ class EventBus:
             for event in arrived[self._delivered :]:
                 for rule in bus.rules.values():
                     if all(":sqs:" in target["Arn"] for target in rule.targets):
-                        told: dict[str, Any] = {**event.body, "time": event.at.timestamp()}
-                        rule.send_to_targets(told, transform_input=False)
+                        message: dict[str, Any] = {**event.body, "time": event.at.timestamp()}
+                        rule.send_to_targets(message, transform_input=False)
             self._delivered = len(arrived)

@@ -79,8 +79,8 @@ def idle_bytes_of_serve(stage: Stage) -> bool:
         serving.wait_for(lambda _: True, 15)
         stage.device.limit_bytes(_MIB)
         found = serving.wait_for(lambda each: each["verdict"] in ("warn", "crit"), 60)
-        told = serving.told()
-    stage.note_serve(found or (told[-1] if told else None))
+        readings = serving.all_readings()
+    stage.note_serve(found or (readings[-1] if readings else None))
     return found is not None
 
 
@@ -183,8 +183,8 @@ def remount_ro(stage: Stage) -> bool:
         serving.wait_for(lambda _: True, 15)
         stage.do("mount", "-o", "remount,ro", stage.device.mount)
         failed = serving.wait_for(lambda each: each["cause"] == "io_error", 20)
-        told = serving.told()
-        stage.note_serve(failed or (told[-1] if told else None))
+        readings = serving.all_readings()
+        stage.note_serve(failed or (readings[-1] if readings else None))
         stage.do("mount", "-o", "remount,rw", stage.device.mount)
         healed = serving.wait_for(lambda each: each["verdict"] == "ok", 20)
         stage.note_serve(healed, WELL)

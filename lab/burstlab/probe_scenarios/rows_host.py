@@ -350,7 +350,7 @@ def callers_pipe(stage: Stage) -> bool:
 @row("credits-spent", "CRIT or UNKNOWN")
 def credits_spent(stage: Stage) -> bool:
     """One more `run --level classic` than its credits allow, on a frozen file system."""
-    for _ in range(10):  # the allowance of 600 credits, and what comes in meanwhile
+    for _ in range(10):  # the allowance of 600 credits, and what is refilled
         stage.probe("--level", "classic", "--look", "100ms", truth=None)
     stage.seen.clear()
     stage.freeze()

@@ -169,7 +169,7 @@ def deleted_mid_serve(stage: Stage) -> bool:
         serving.wait_for(lambda each: each["verdict"] != "ok", 8)
         stage.path.mkdir()
         healed = serving.wait_for(lambda each: each["level"] != "passive" and each["verdict"] == "ok", 20)
-        was_crit = any(each["verdict"] == "crit" for each in serving.told())
+        was_crit = any(each["verdict"] == "crit" for each in serving.all_readings())
         ended = serving.process.poll()
     stage.note_serve(healed, WELL)
     return healed is not None and not was_crit and ended is None

@@ -59,7 +59,7 @@ class Started:
         self.process, self.readings, self.truth = process, readings, truth
         self.began_s = time.monotonic()
 
-    def told(self) -> list[dict[str, Any]]:
+    def all_readings(self) -> list[dict[str, Any]]:
         """Readings so far, oldest first."""
         with suppress(OSError):
             lines = self.readings.read_text(encoding="utf-8").splitlines()
@@ -68,11 +68,11 @@ class Started:
 
     def wait_for(self, holds: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
         """The first reading from now on that holds, or None when none came in time."""
-        known = len(self.told())
+        known = len(self.all_readings())
         found: list[dict[str, Any]] = []
 
         def came() -> bool:
-            found[:] = [each for each in self.told()[known:] if holds(each)]
+            found[:] = [each for each in self.all_readings()[known:] if holds(each)]
             return bool(found) or self.process.poll() is not None
 
         wait_until(came, seconds)
@@ -274,7 +274,7 @@ class Stage:
             out = err = ""
             code = None
         took_s = time.monotonic() - started.began_s
-        return self._note(started.told(), code, took_s, started.truth, f"{out or ''}{err or ''}")
+        return self._note(started.all_readings(), code, took_s, started.truth, f"{out or ''}{err or ''}")
 
     def probe(self, *options: object, mode: str = "run", within_s: float = LONGEST_S, **more: Any) -> Seen:
         """Run it and wait for it."""
@@ -319,21 +319,21 @@ class Stage:
 
     def note_serve(self, reading: Mapping[str, Any] | None, truth: str = SICK) -> Seen:
         """Note what the resident probe said last, or that nothing it said was as expected."""
-        told = [dict(reading)] if reading else []
+        readings = [dict(reading)] if reading else []
         code = EXIT_CODES[reading["verdict"]] if reading else None
-        return self._note(told, code, 0.0, truth, "")
+        return self._note(readings, code, 0.0, truth, "")
 
     def count_left(self) -> int:
-        """Count the probe's processes that are there although whoever called it was answered."""
+        """Count the probe's processes that are there although its caller was answered."""
         time.sleep(_SETTLE_S / 2)
         self.left = len(self._alive())
         self.notes.append(f"{self.left} left")
         return self.left
 
     def _note(
-        self, told: list[dict[str, Any]], code: int | None, took_s: float, truth: str | None, said: str
+        self, readings: list[dict[str, Any]], code: int | None, took_s: float, truth: str | None, said: str
     ) -> Seen:
-        reading = told[-1] if told else {}
+        reading = readings[-1] if readings else {}
         seen = Seen(
             verdict=reading.get("verdict", ""),
             cause=reading.get("cause", ""),

@@ -17,7 +17,7 @@ class ReportError(BurstwatchError):
     """The report cannot be used; the message says why."""
 
 
-class _Unplayable(Exception):  # noqa: N818 - told to the user, nothing fails
+class _Unplayable(Exception):  # noqa: N818 - shown to the user, nothing fails
     """The lab has no setting for this answer."""
 
 

@@ -39,8 +39,8 @@ class Refusal:
 
     @classmethod
     def of(cls, error: ClientError) -> "Refusal":
-        told = error.response.get("Error", {})
-        return cls(code=str(told.get("Code")), message=str(told.get("Message")))
+        response = error.response.get("Error", {})
+        return cls(code=str(response.get("Code")), message=str(response.get("Message")))
 
     def to_document(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message}
@@ -163,13 +163,13 @@ class Bench:
             },
         }
         now_s = self.now_s()
-        told = self.client("cloudwatch").get_metric_data(
+        response = self.client("cloudwatch").get_metric_data(
             MetricDataQueries=[query],
             StartTime=int(start_s // PERIOD_S * PERIOD_S),
             EndTime=int(now_s) + PERIOD_S,
             ScanBy="TimestampAscending",
         )
-        [result] = told["MetricDataResults"]
+        [result] = response["MetricDataResults"]
         return Series.of(
             (int(_seconds(at)), float(value))
             for at, value in zip(result["Timestamps"], result["Values"], strict=True)
@@ -286,21 +286,21 @@ class Bench:
         volumes: Mapping[str, str] = {}
         while True:
             yield LOOK_EVERY_S
-            told = self._instance(instance_id)
-            state = told.get("State", {}).get("Name")
+            response = self._instance(instance_id)
+            state = response.get("State", {}).get("Name")
             if state == "running":
                 volumes = self._volumes_of(instance_id)
             if volumes.keys() >= gib.keys():
                 break
             if self.now_s() >= launched_s + _BOOT_S or state in ("shutting-down", "terminated"):
-                reason = told.get("StateReason", {}).get("Message", "no reason given")
+                reason = response.get("StateReason", {}).get("Message", "no reason given")
                 raise NotMeasured(f"the instance does not run ({reason}): try another --subnet or Region")
         for volume_id in volumes.values():
             self.run.created(self.run.intend("volume", owner, self.now_s()), volume_id)
         self.note(f"{instance_id} runs, with {len(volumes)} volumes")
         return Host(
             instance_id=instance_id,
-            zone=str(told["Placement"]["AvailabilityZone"]),
+            zone=str(response["Placement"]["AvailabilityZone"]),
             launched_s=launched_s,
             volumes=volumes,
         )

@@ -165,9 +165,9 @@ class _Desk:
         clients = {"ec2": build_client(session, "ec2", calls)}
         named = {name: os.environ[name] for name in (CLOCK, "XDG_STATE_HOME") if name in os.environ}
         settings = Settings.from_env(named, home=Path.home(), place="any")
-        tells = endpoint_clock(clients["ec2"].meta.endpoint_url)
+        aws_clock = endpoint_clock(clients["ec2"].meta.endpoint_url)
         if settings.clock is Clock.WALL:
-            tells = _corrected(tells() - time.time())
+            aws_clock = _corrected(aws_clock() - time.time())
         return cls(
             asked=asked,
             session=session,
@@ -176,7 +176,7 @@ class _Desk:
             account=identity.account,
             partition=identity.arn.split(":")[1] if identity.arn.count(":") else "aws",
             directory=open_directory(settings.ledger.path.absolute().parent),
-            clock=tells,
+            clock=aws_clock,
             nap_s=LONGEST_NAP_S[settings.clock],
         )
 
@@ -210,12 +210,12 @@ class _Desk:
                 slot=slot,
                 owner=owner,
                 partition=self.partition,
-                note=self.tell,
+                note=self.report,
             )
 
         return bench
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         say("\n".join(hang(f"{format_clock(self.clock())} UTC: {text}", COLUMNS)), as_it_is=True)
 
     def path_of(self, run_id: str) -> Path:
@@ -287,7 +287,7 @@ def _resume(desk: _Desk) -> Exit:
             return _show_plan(asked, Plan(facts=facts, region=desk.region))
         require_somebody_to_ask(assumes_yes=asked.assumes_yes)
         if run.left:
-            desk.tell(f"removing what run {run.run_id} has left, then going on with it")
+            desk.report(f"removing what run {run.run_id} has left, then going on with it")
             cleaned = _clean_run(desk, run)
             if cleaned.left:
                 raise BurstwatchError(f"{_left_in_words(cleaned)}: run it again")
@@ -319,10 +319,10 @@ def _carry_out(desk: _Desk, run: RunFile, facts: Sequence[Fact]) -> Exit:
     ended_by: Exit | None = None
     with StopSignal() as stop:
         try:
-            measure_all(run, facts, desk.bench_of(run, slot), desk.patience(stop), desk.tell)
+            measure_all(run, facts, desk.bench_of(run, slot), desk.patience(stop), desk.report)
         except Stopped:
             ended_by = Exit.INTERRUPTED
-            desk.tell("interrupted: removing what was created; a second Ctrl-C leaves that to --clean-up")
+            desk.report("interrupted: removing what was created; a second Ctrl-C leaves that to --clean-up")
         except BurstwatchError as error:
             complain(str(error))
             ended_by = Exit.FAILED

@@ -52,9 +52,9 @@ def walk(bench: Bench, asked: Mapping[str, Any]) -> list[Page]:
     pages: list[Page] = []
     token: dict[str, str] = {}
     while len(pages) < _MOST_PAGES:
-        told = bench.ec2.describe_volumes(Filters=[asked], MaxResults=PAGE, **token)
-        pages.append(Page(len(told["Volumes"]), bool(told.get("NextToken"))))
+        response = bench.ec2.describe_volumes(Filters=[asked], MaxResults=PAGE, **token)
+        pages.append(Page(len(response["Volumes"]), bool(response.get("NextToken"))))
         if not pages[-1].has_token or pages[-1].shown < PAGE:
             break
-        token = {"NextToken": told["NextToken"]}
+        token = {"NextToken": response["NextToken"]}
     return pages

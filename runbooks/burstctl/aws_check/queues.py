@@ -35,8 +35,8 @@ def create_queue(bench: Bench, name: str, *, service: str, source_arn: str) -> s
     named = {each["Key"]: each["Value"] for each in tags(bench.run.run_id)}
 
     def create() -> str:
-        told = bench.client("sqs").create_queue(QueueName=name, Attributes={"Policy": policy}, tags=named)
-        return str(told["QueueUrl"])
+        response = bench.client("sqs").create_queue(QueueName=name, Attributes={"Policy": policy}, tags=named)
+        return str(response["QueueUrl"])
 
     return bench.create("queue", create)
 

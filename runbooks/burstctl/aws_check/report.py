@@ -79,7 +79,7 @@ def _fact(fact: Fact, result: Result | None) -> dict[str, Any]:
 
 
 def _redacted(value: Any, account: str) -> Any:
-    """The same without the account, whoever called, and encoded messages."""
+    """The same without the account, the caller, and encoded messages."""
     if isinstance(value, str):
         text = _PRINCIPAL.sub("(principal)", _ENCODED.sub("", value))
         text = _ACCOUNT.sub("(account)", text.replace(account, "(account)"))

@@ -79,7 +79,7 @@ def is_run_id(text: str) -> bool:
 
 
 def begun_at(run_id: str) -> datetime:
-    """When a run began, which its id tells."""
+    """When a run began, from its id."""
     return datetime.strptime(run_id[:16], "%Y%m%dt%H%M%Sz").replace(tzinfo=UTC)
 
 

@@ -90,7 +90,7 @@ def dry_run_as(
     end_s = bench.now_s() + _PATIENCE_S
     while True:
         try:
-            told = bench.client("sts").assume_role(
+            response = bench.client("sts").assume_role(
                 RoleArn=role_arn,
                 RoleSessionName="aws-check",
                 Policy=json.dumps(policy),
@@ -101,7 +101,7 @@ def dry_run_as(
             if bench.now_s() >= end_s:
                 raise
         yield _LOOK_EVERY_S
-    ec2 = bench.client_as("ec2", told["Credentials"])
+    ec2 = bench.client_as("ec2", response["Credentials"])
     try:
         ec2.modify_volume(VolumeId=volume_id, VolumeType="gp3", Iops=3000, Throughput=125, DryRun=True)
     except ClientError as error:

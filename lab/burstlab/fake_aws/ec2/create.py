@@ -38,7 +38,7 @@ def create_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         created_at=now,
     )
     volume_id = fleet.add(given)
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "volumeId": volume_id,
         "size": given.size_gib,
         "availabilityZone": zone,
@@ -46,7 +46,7 @@ def create_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         "createTime": iso(now),
         "volumeType": given.volume_type,
     }
-    return xml(told, "item")
+    return xml(described, "item")
 
 
 def delete_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
@@ -86,7 +86,7 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         if mapping.get("Ebs.DeleteOnTermination") == "true":
             instance.own_volumes.add(volume_id)
         play_script(fleet, instance, volume_id, mapping["DeviceName"])
-    told = {
+    described = {
         "reservationId": "r-" + instance.instance_id.removeprefix("i-"),
         "ownerId": fleet.settings.account_id,
         "instancesSet": [
@@ -99,7 +99,7 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
             }
         ],
     }
-    return xml(told, "item")
+    return xml(described, "item")
 
 
 def play_script(fleet: LabFleet, instance: LabInstance, volume_id: str, device: str) -> None:
@@ -115,11 +115,11 @@ def terminate_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     asked = members(parameters, "InstanceId")
     if missing := [each for each in asked if each not in fleet.instances]:
         raise no_such_instance(missing)
-    told = []
+    described = []
     for instance_id in asked:
         fleet.terminate_instance(instance_id)
-        told.append({"instanceId": instance_id, "currentState": {"code": 32, "name": "shutting-down"}})
-    return f"<instancesSet>{xml(told, 'item')}</instancesSet>"
+        described.append({"instanceId": instance_id, "currentState": {"code": 32, "name": "shutting-down"}})
+    return f"<instancesSet>{xml(described, 'item')}</instancesSet>"
 
 
 def _tags(parameters: Mapping[str, str], kind: str) -> dict[str, str]:

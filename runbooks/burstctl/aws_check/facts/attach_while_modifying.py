@@ -40,7 +40,7 @@ def judge(attempts: Sequence[Attempt]) -> Measured:
 
 
 def met_the_state(attempt: Attempt) -> bool:
-    """Whether it was tried in the state; a refusal tells even if the state was over a moment later."""
+    """Whether it was tried in the state; a refusal proves it even if the state was over a moment later."""
     return attempt.before == "modifying" and (attempt.refusal is not None or attempt.after == "modifying")
 
 

@@ -20,7 +20,7 @@ def judge(before: Sample, after: Sample) -> Measured:
     """By the newest datapoint before the change and the first one after it.
 
     Raises:
-        NotMeasured: the two do not tell.
+        NotMeasured: the two do not decide it.
     """
     earned = pct_per_minute(_GROWN_GIB) * (after.start_s - before.start_s) / 60
     bounds = {
@@ -46,7 +46,9 @@ def measure(bench: Bench) -> Steps:
         balance = bench.datapoints(volume_id, began_s - 1800)
         before, after = balance.newest_at_or_before(int(began_s) - 60), balance.since(ended_s)
         if before is not None and before.value > MOST_BALANCE_PCT:
-            raise NotMeasured(f"its balance was {before.value:.0f} %; at most {MOST_BALANCE_PCT:.0f} % tells")
+            raise NotMeasured(
+                f"its balance was {before.value:.0f} %; it needs at most {MOST_BALANCE_PCT:.0f} %"
+            )
         if before is not None and len(after) > 1:
             return judge(before, next(iter(after)))
         if bench.now_s() > ended_s + _PATIENCE_S:

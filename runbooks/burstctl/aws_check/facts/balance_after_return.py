@@ -32,7 +32,7 @@ def judged(journey: Journey) -> Measured:
     """The answer that ``burstctl experiment credit-reset`` would give.
 
     Raises:
-        NotMeasured: its datapoints do not tell.
+        NotMeasured: its datapoints do not decide it.
     """
     verdict = judge(journey)
     if verdict.fate is None:

@@ -40,8 +40,8 @@ def measure(bench: Bench) -> Steps:
             if receive(bench, queue):
                 return judge(bench.now_s() - began_s, [])
             yield _LOOK_EVERY_S
-    told = cloudwatch.describe_alarm_history(AlarmName=bench.name, HistoryItemType="Action")
-    return judge(None, [str(item.get("HistorySummary")) for item in told.get("AlarmHistoryItems", ())])
+    response = cloudwatch.describe_alarm_history(AlarmName=bench.name, HistoryItemType="Action")
+    return judge(None, [str(item.get("HistorySummary")) for item in response.get("AlarmHistoryItems", ())])
 
 
 def _build(bench: Bench) -> tuple[str, str]:
