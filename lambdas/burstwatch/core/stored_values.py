@@ -16,6 +16,9 @@ UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, Overflo
 FARTHEST_S: Final = 253_402_300_800
 """The end of the year 9999."""
 
+SAME_NAMES: Final[Mapping[str, str]] = {}
+"""Every key of the document is the name of its field."""
+
 _MOST: Final = 2**63 - 1
 _MOST_GIB: Final = 1_000_000
 _MOST_IOPS: Final = 1_000_000
@@ -24,9 +27,33 @@ _MOST_USD: Final = 1e12
 _LONGEST_SHOWN: Final = 40
 
 
-def known_fields(document: Mapping[str, Any], readers: Mapping[str, Read]) -> dict[str, Any]:
-    """The fields that have a reader: any other was added by a later version, which was rolled back."""
-    return {name: readers[name](value) for name, value in document.items() if name in readers}
+def known_fields(
+    document: Mapping[str, Any], readers: Mapping[str, Read], field_names: Mapping[str, str] = SAME_NAMES
+) -> dict[str, Any]:
+    """The fields of a document that have a reader, by the name of the field.
+
+    A key without a reader was added by a later version, which was rolled back. ``field_names`` has the name
+    of the field for each key that is stored under another name: keys stay as the first version wrote them.
+    """
+    return {
+        field_names.get(key, key): readers[key](value) for key, value in document.items() if key in readers
+    }
+
+
+def stored_fields(
+    value: object, readers: Mapping[str, Read], field_names: Mapping[str, str] = SAME_NAMES
+) -> dict[str, Any]:
+    """The inverse of ``known_fields``: every field of a value, by the key that it is stored under."""
+    return {key: getattr(value, field_names.get(key, key)) for key in readers}
+
+
+def without_defaults(
+    document: Mapping[str, Any], defaults: Mapping[str, Any], field_names: Mapping[str, str] = SAME_NAMES
+) -> dict[str, Any]:
+    """A document of ``stored_fields`` without what has its default."""
+    return {
+        key: value for key, value in document.items() if value != defaults.get(field_names.get(key, key), ...)
+    }
 
 
 def instant(value: Any) -> Any:

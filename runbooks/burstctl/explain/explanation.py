@@ -1,7 +1,7 @@
 """A decision about one volume with every number behind it, in words and as a document."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from burstctl.cli.text_layout import COLUMNS, hang
@@ -195,8 +195,8 @@ def to_document(facts: Explanation) -> dict[str, Any]:
         "windows": _windows_document(facts),
         "quota": quota_document(facts.spent),
         "remembered": {
-            "state": asdict(facts.state) if facts.state else None,
-            "entries": [asdict(entry) for entry in facts.entries],
+            "state": facts.state.to_document(is_whole=True) if facts.state else None,
+            "entries": [entry.to_document() for entry in facts.entries],
         },
     }
 

@@ -6,7 +6,7 @@ It comes from machines that anybody may run anything on, so it is read strictly,
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Self
 
@@ -52,6 +52,10 @@ class StuckTask:
     comm: str
     wchan: str
     count: int
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON."""
+        return stored_values.stored_fields(self, _TASK_READERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +114,13 @@ class Stall:
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
-        return asdict(self) | {"top": [asdict(task) for task in self.top]}
+        document = stored_values.stored_fields(self, _STALL_READERS, _STALL_FIELD_NAMES)
+        return document | {"top": [task.to_document() for task in self.top]}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
-        return cls(**stored_values.known_fields(document, _STALL_READERS))
+        return cls(**stored_values.known_fields(document, _STALL_READERS, _STALL_FIELD_NAMES))
 
     def sentences(self, now_s: float) -> list[str]:
         """What the host saw, with its age."""
@@ -137,7 +142,7 @@ class Stall:
             "total_s": self.total_s,
             "started_at": format_instant(self.started_at_s),
             "age_s": round(max(0.0, now_s - self.seen_at_s)),
-            "top": [asdict(task) for task in self.top],
+            "top": [task.to_document() for task in self.top],
         }
 
 
@@ -156,6 +161,8 @@ _STALL_READERS: Final[Mapping[str, stored_values.Read]] = {
     "heard_at_s": stored_values.instant,
     "top": lambda top: tuple(StuckTask(**stored_values.known_fields(task, _TASK_READERS)) for task in top),
 }
+
+_STALL_FIELD_NAMES: Final[Mapping[str, str]] = {}
 
 
 class _Reader:

@@ -60,12 +60,12 @@ class Spent:
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
-        return {"at_s": self.at_s, "by": self.by, "direction": self.direction}
+        return stored_values.stored_fields(self, _SPENT_READERS, _SPENT_FIELD_NAMES)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
-        return cls(**stored_values.known_fields(document, _SPENT_READERS))
+        return cls(**stored_values.known_fields(document, _SPENT_READERS, _SPENT_FIELD_NAMES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,25 +121,23 @@ class Flip:
         """Whether it counts against the caps: while it is away, and for good where a machine chose to pay."""
         return not self.is_settled or (self.by == WATCHDOG and self.usd_per_month > 0)
 
-    def to_document(self) -> dict[str, Any]:
-        """As JSON; what has its default is left out."""
-        document: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in self.__slots__
-            if name not in _NESTED and getattr(self, name) != _DEFAULTS.get(name, ...)
-        }
+    def to_document(self, *, is_whole: bool = False) -> dict[str, Any]:
+        """As JSON; what has its default is left out unless the document ``is_whole``."""
+        document = stored_values.stored_fields(self, _FLIP_READERS, _FLIP_FIELD_NAMES)
+        if not is_whole:
+            document = stored_values.without_defaults(document, _DEFAULTS, _FLIP_FIELD_NAMES)
         if self.previous is not None:
-            document["previous"] = self.previous.to_document()
-        return document | {name: configuration_document(getattr(self, name)) for name in _CONFIGURATIONS}
+            document["previous"] = self.previous.to_document(is_whole=is_whole)
+        document["original"] = configuration_document(self.original)
+        document["target"] = configuration_document(self.target)
+        return document
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
-        return cls(**stored_values.known_fields(document, _FLIP_READERS))
+        return cls(**stored_values.known_fields(document, _FLIP_READERS, _FLIP_FIELD_NAMES))
 
 
-_CONFIGURATIONS: Final = ("original", "target")
-_NESTED: Final = (*_CONFIGURATIONS, "previous")
 _DEFAULTS: Final[Mapping[str, Any]] = {
     field.name: field.default for field in Flip.__dataclass_fields__.values()
 }
@@ -169,6 +167,7 @@ _SPENT_READERS: Final[Mapping[str, stored_values.Read]] = {
     "by": stored_values.text,
     "direction": stored_values.or_none(Direction),
 }
+_SPENT_FIELD_NAMES: Final[Mapping[str, str]] = {}
 _FLIP_READERS: Final[Mapping[str, stored_values.Read]] = {
     "phase": Phase,
     "direction": Direction,
@@ -190,6 +189,7 @@ _FLIP_READERS: Final[Mapping[str, stored_values.Read]] = {
     "stuck_told": stored_values.flag,
     "left_told_at_s": stored_values.instant,
 }
+_FLIP_FIELD_NAMES: Final[Mapping[str, str]] = {}
 
 
 def intent_id(volume_id: str, revision: int) -> str:

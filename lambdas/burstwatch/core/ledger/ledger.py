@@ -69,13 +69,14 @@ class VolumeState:
         has_flip = self.flip is not None or self.lost is not None
         return has_flip or self.contested_at_s is not None or bool(self.spent)
 
-    def to_document(self) -> dict[str, Any]:
-        """As JSON; what has its default is left out."""
-        known = ((name, getattr(self, name)) for name in _FIELDS)
-        document = {name: value for name, value in known if value != _FIELDS[name]}
-        for name in ("flip", "lost"):
-            if (flip := getattr(self, name)) is not None:
-                document[name] = flip.to_document()
+    def to_document(self, *, is_whole: bool = False) -> dict[str, Any]:
+        """As JSON; what has its default is left out unless the document ``is_whole``."""
+        document = stored_values.stored_fields(self, _READERS, _FIELD_NAMES)
+        if not is_whole:
+            document = stored_values.without_defaults(document, _DEFAULTS, _FIELD_NAMES)
+        for key, flip in (("flip", self.flip), ("lost", self.lost)):
+            if flip is not None:
+                document[key] = flip.to_document(is_whole=is_whole)
         if self.stall is not None:
             document["stall"] = self.stall.to_document()
         if self.spent:
@@ -89,10 +90,11 @@ class VolumeState:
         So an upgrade can be rolled back. A version that adds something which an older one must not overlook
         raises the layout of the ledger instead, and the older one leaves that ledger alone.
         """
-        return cls(**stored_values.known_fields(document, _READERS))
+        return cls(**stored_values.known_fields(document, _READERS, _FIELD_NAMES))
 
 
-_FIELDS: Final = {field.name: field.default for field in fields(VolumeState)}
+_DEFAULTS: Final = {field.name: field.default for field in fields(VolumeState)}
+_FIELD_NAMES: Final[Mapping[str, str]] = {}
 _READERS: Final[Mapping[str, stored_values.Read]] = {
     "volume_id": stored_values.text,
     "revision": stored_values.whole,
@@ -234,6 +236,16 @@ class LedgerEntry:
     kind: EntryKind
     at_s: int
     body: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "volume_id": self.volume_id,
+            "revision": self.revision,
+            "kind": self.kind,
+            "at_s": self.at_s,
+            "body": self.body,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
