@@ -3,8 +3,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from botocore.client import ClientCreator
-from botocore.loaders import Loader
 
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.assessment.assess import Assessment, Evidence, assess
@@ -21,6 +19,7 @@ from burstwatch.core.policy.volume_tags import Wishes
 from burstwatch.core.policy.windows import Occurrence, Span, WindowState
 from burstwatch.core.policy.windows import Phase as WindowPhase
 from burstwatch.core.watch.decide import Decision, Look, decide
+from quick_botocore import quicken_botocore
 
 pytest_plugins = ["probing"]  # the fixtures of tests/probe: a second conftest.py would hide this one's names
 
@@ -37,17 +36,9 @@ IO2 = Configuration(volume_type=VolumeType.IO2, iops=4_000)
 
 @pytest.fixture(scope="session", autouse=True)
 def apis_read_once() -> Iterator[None]:
-    """botocore reads an API's model and makes a class of it for each client: a third of the tests' time."""
-    loader, make_class, classes = Loader(), ClientCreator._create_client_class, dict[str, type]()
-
-    def make_class_once(creator: ClientCreator, service: str, model: object) -> type:
-        if service not in classes:
-            classes[service] = make_class(creator, service, model)
-        return classes[service]
-
+    """What botocore works out anew for each client and call is worked out once: half of the tests' time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("botocore.session.create_loader", lambda _path: loader)
-        patch.setattr(ClientCreator, "_create_client_class", make_class_once)
+        quicken_botocore(patch)
         yield
 
 

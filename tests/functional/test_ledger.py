@@ -75,6 +75,13 @@ def test_a_state_that_an_older_burstwatch_wrote_is_read_as_it_was_meant(ledger):
     }
 
 
+def test_no_file_is_taken_for_a_ledger_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with SqliteLedger.in_memory() as ledger:
+        (tmp_path / ":memory:").touch()
+        assert ledger.states() == {}
+
+
 def test_a_ledger_in_memory_is_a_ledger_too():
     with SqliteLedger.in_memory() as ledger:
         assert ledger.location == "sqlite::memory:"

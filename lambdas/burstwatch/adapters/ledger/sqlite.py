@@ -59,6 +59,7 @@ from burstwatch.core.text import printable
 
 _format: Final = json.JSONEncoder(separators=(",", ":")).encode
 _LONGEST_SAID: Final = 200
+_MEMORY: Final = Path(":memory:")
 _MOST_USD: Final = 1e12
 _ROUNDING_USD: Final = 1e-6
 """What adding up dollars may be off by."""
@@ -77,6 +78,7 @@ class SqliteLedger:
         self._connection = connection
         self._path = path
         self._lock_timeout_s = lock_timeout_s
+        self._is_file = path != _MEMORY
         self._file = identify(path)
         self._owner = os.urandom(8).hex()
         self._lock = Lock()
@@ -104,7 +106,7 @@ class SqliteLedger:
         """A ledger that is gone when it is closed."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         connection.executescript(SCHEMA)
-        return cls(connection, path=Path(":memory:"), lock_timeout_s=0.0)
+        return cls(connection, path=_MEMORY, lock_timeout_s=0.0)
 
     def close(self) -> None:
         """Let go of the file; closing again does nothing."""
@@ -436,7 +438,7 @@ class SqliteLedger:
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            if identify(self._path) != self._file:
+            if self._is_file and identify(self._path) != self._file:
                 raise LedgerError(
                     f"ledger {self._path} was moved, deleted or replaced while in use, so nothing more is"
                     " written to the file that was opened: put it back, or start again with what is there now"
